@@ -1,0 +1,16 @@
+//! What every floor may use: time, randomness, typed ids, secrets and the one error type.
+//!
+//! Nothing here does IO or knows about HTTP, OpenAI or memory. Time and randomness are traits, so
+//! that every test is deterministic; the real ones are made once, in `app`.
+
+mod clock;
+mod error;
+mod id;
+mod random;
+mod secret;
+
+pub use clock::{Clock, ManualClock, SystemClock, Time};
+pub use error::{ErrorKind, GatewayError};
+pub use id::{EpisodeId, ExchangeId, FactId, ParseIdError, ProposalId, RequestId};
+pub use random::{Random, SeededRandom, SystemRandom};
+pub use secret::{Secret, constant_time_eq};

@@ -1,0 +1,145 @@
+//! The records: facts, episodes, history, outbox, conversation state, exchange records.
+//!
+//! One trait per subject; a method is one use case and one transaction, so no transaction travels up. Look-ups return
+//! `Option`: not found is no error. Ids and times come from the caller, so that every backend agrees. Every method is
+//! in the contract suite (`contract.rs`), which runs on every backend. Only this module speaks SQL.
+//!
+//! Start with [`Store`], then `sqlite/`.
+
+mod error;
+mod types;
+
+use async_trait::async_trait;
+
+pub use error::StoreError;
+pub use types::{
+    Claim, Claimed, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, LearnOutcome, Learned, Page,
+    Proposal, ProposalStatus, ScopeState, Shown, StateKey, TurnState,
+};
+
+use crate::base::{EpisodeId, ExchangeId, FactId, Time};
+use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
+
+/// Everything that one backend must do.
+pub trait Store: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore {}
+impl<T: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore> Store for T {}
+
+/// The durable queue between the reply and what is learned from it.
+#[async_trait]
+pub trait OutboxStore: Send + Sync {
+    /// Appends a group of finished exchanges, with what was shown for each and the conversation states that came up
+    /// with them, in one transaction: when it returns, they survive a crash of the process.
+    async fn append(&self, group: &[Finished]) -> Result<(), StoreError>;
+
+    /// Leases at most `claim.max` exchanges that are due, oldest first, at most one *conversation* at a time: rows of a
+    /// scope that has a live lease are left out, so that statements of one person are learned in order.
+    async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>, StoreError>;
+
+    /// Stores what several exchanges taught, each against the scope revision it was decided on, and deletes their outbox rows, in
+    /// one transaction. Results stand in the order of `learned`. See [`LearnOutcome`] for what is not applied.
+    async fn learn(&self, owner: &str, learned: &[Learned]) -> Result<Vec<LearnOutcome>, StoreError>;
+
+    /// Gives a leased exchange back: it is tried again at `failure.retry_at`, or dead-lettered when that is `None`.
+    async fn fail(&self, owner: &str, exchange: ExchangeId, failure: &JobFailure) -> Result<(), StoreError>;
+
+    /// How much is waiting, and since when.
+    async fn depth(&self) -> Result<Depth, StoreError>;
+}
+
+/// Facts and their history.
+#[async_trait]
+pub trait FactStore: Send + Sync {
+    /// Lists facts of a scope, in order of id (newest last), a page at a time.
+    async fn list_facts(&self, scope: &Scope, filter: &FactFilter, page: &Page) -> Result<Vec<Fact>, StoreError>;
+
+    /// Returns one fact of the scope.
+    async fn fact(&self, scope: &Scope, id: FactId) -> Result<Option<Fact>, StoreError>;
+
+    /// Returns the history of one fact, oldest first; empty when the scope has no such fact.
+    async fn history(&self, scope: &Scope, id: FactId) -> Result<Vec<HistoryEntry>, StoreError>;
+
+    /// Applies changes that did not come from an exchange (API, operator, sweep) in one transaction with their history; returns the
+    /// scope's new revision.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when a fact's version is not the expected one; then nothing is applied.
+    async fn apply(&self, scope: &Scope, changes: &[FactChange]) -> Result<i64, StoreError>;
+
+    /// Deletes one fact with its history and the proposals that led to it, and leaves tombstones (hash of the evidence, keyed with the
+    /// namespace's salt) so that the same words do not bring it back. `false` when the scope has no such fact.
+    async fn delete_fact(&self, scope: &Scope, id: FactId, now: Time) -> Result<bool, StoreError>;
+}
+
+/// Episodes.
+#[async_trait]
+pub trait EpisodeStore: Send + Sync {
+    /// Lists episodes of a scope, in order of id, a page at a time.
+    async fn list_episodes(
+        &self,
+        scope: &Scope,
+        filter: &EpisodeFilter,
+        page: &Page,
+    ) -> Result<Vec<Episode>, StoreError>;
+
+    /// Returns one episode of the scope.
+    async fn episode(&self, scope: &Scope, id: EpisodeId) -> Result<Option<Episode>, StoreError>;
+
+    /// Adds or replaces episodes that did not come from an exchange (API, import); returns the scope's new revision.
+    async fn put_episodes(&self, scope: &Scope, episodes: &[Episode]) -> Result<i64, StoreError>;
+
+    /// Deletes one episode and leaves a tombstone. `false` when the scope has no such episode.
+    async fn delete_episode(&self, scope: &Scope, id: EpisodeId, now: Time) -> Result<bool, StoreError>;
+
+    /// Counts one more use of each episode, at `now`. Unknown ids are passed over. Does not change the revision.
+    async fn touch_episodes(&self, scope: &Scope, ids: &[EpisodeId], now: Time) -> Result<(), StoreError>;
+}
+
+/// Conversation state, known by content.
+#[async_trait]
+pub trait StateStore: Send + Sync {
+    /// Returns the state of a turn; `None` when there is none or it has expired.
+    async fn turn_state(&self, key: &StateKey, now: Time) -> Result<Option<TurnState>, StoreError>;
+}
+
+/// Scopes as such.
+#[async_trait]
+pub trait ScopeStore: Send + Sync {
+    /// Returns revision and epoch of a scope; zeros for one that was never written.
+    async fn scope_state(&self, scope: &Scope) -> Result<ScopeState, StoreError>;
+
+    /// The namespaces of a tenant in which this subject has something, with their revision.
+    async fn namespaces(&self, tenant: &str, subject: &str) -> Result<Vec<(String, i64)>, StoreError>;
+
+    /// Erases everything of one subject in one scope (design, promise 10): facts, history, episodes, outbox, dead letters, proposals, conversation
+    /// state, exchange records. Keeps the tombstones and the scope's epoch, which it raises. Afterwards no file
+    /// holds the erased bytes (`secure_delete`, WAL checkpoint); `complete` says whether that was reached.
+    async fn erase(&self, scope: &Scope, now: Time) -> Result<Erased, StoreError>;
+
+    /// Whether a text of the scope is barred from being learned again (its hash is a tombstone).
+    async fn tombstoned(&self, scope: &Scope, texts: &[&str]) -> Result<Vec<bool>, StoreError>;
+
+    /// Drops what has run out: expired conversation state, exchange records past `trace_before`, old `seen` marks; at most `max_rows` a
+    /// call. Returns how many rows went.
+    async fn sweep(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError>;
+
+    /// A value that all replicas share and that is made once: salts. `fresh` is stored when there is none yet.
+    async fn shared_secret(&self, name: &str, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError>;
+
+    /// Asks the backend for a sign of life.
+    async fn ping(&self) -> Result<(), StoreError>;
+}
+
+/// What was shown for an answer, and what was proposed from it.
+#[async_trait]
+pub trait ExchangeStore: Send + Sync {
+    /// Returns what was shown for an exchange of the scope.
+    async fn shown(&self, scope: &Scope, exchange: ExchangeId) -> Result<Option<Shown>, StoreError>;
+
+    /// Lists what was proposed in a scope and what became of it, newest last.
+    async fn proposals(
+        &self,
+        scope: &Scope,
+        status: Option<ProposalStatus>,
+        page: &Page,
+    ) -> Result<Vec<Proposal>, StoreError>;
+}

@@ -1,0 +1,256 @@
+//! What goes into and out of a store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::{EpisodeId, ExchangeId, FactId, ProposalId, Time};
+use crate::memory::{Candidate, Episode, EpisodeStatus, FactChange, FactStatus, Scope, Turn};
+
+/// One finished exchange on its way into the outbox.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Names the exchange.
+    pub exchange: ExchangeId,
+    /// Whose it is.
+    pub scope: Scope,
+    /// When it ended.
+    pub at: Time,
+    /// What to learn from, secrets already redacted; `None` when memory may not be written, then only `shown` and `state` are kept.
+    pub turn: Option<Turn>,
+    /// What was shown for it.
+    pub shown: Option<Shown>,
+    /// The conversation state that came up with it.
+    pub state: Option<(StateKey, TurnState)>,
+}
+
+/// Names a conversation state: equal prefixes share it, inside a scope.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StateKey {
+    /// The scope.
+    pub scope: Scope,
+    /// Prefix hash up to and including a user message; 32 bytes.
+    pub prefix: [u8; 32],
+}
+
+/// What was fixed when a user turn was first seen, so that all its requests show the same bytes. Kept 7 days.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnState {
+    /// The profile block shown in this conversation; empty = none was shown.
+    pub profile: Arc<str>,
+    /// The facts that the profile block rests on.
+    pub profile_facts: Vec<FactId>,
+    /// The recollection block shown with this user message (the pin); empty = a miss, which is pinned as well.
+    pub recollection: Arc<str>,
+    /// The facts that the recollection rests on.
+    pub facts: Vec<FactId>,
+    /// The episodes that the recollection rests on.
+    pub episodes: Vec<EpisodeId>,
+    /// Scope revision at which both were made.
+    pub revision: i64,
+    /// When it runs out.
+    pub expires_at: Time,
+}
+
+/// What was shown for an answer, kept for `trace_days`, for `explain`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The answer's exchange.
+    pub exchange: ExchangeId,
+    /// When the request arrived.
+    pub at: Time,
+    /// The model that the client asked for.
+    pub model: String,
+    /// The target that answered, as `provider/model`.
+    pub target: String,
+    /// The memory outcome, as in the response header.
+    pub memory: String,
+    /// The context figures, as in the response header.
+    pub context: String,
+    /// Why each thing was shown, and the blocks themselves; a JSON object.
+    pub detail: serde_json::Value,
+    /// Whether the reply ended as it should.
+    pub complete: bool,
+}
+
+/// Which exchanges a worker wants.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Names the worker; fences its lease.
+    pub owner: String,
+    /// Now.
+    pub now: Time,
+    /// How long the lease lasts.
+    pub lease: Duration,
+    /// At most so many.
+    pub max: u32,
+}
+
+/// One leased exchange.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// What was said.
+    pub turn: Turn,
+    /// How often it was tried before.
+    pub attempts: u32,
+}
+
+/// What one exchange taught.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// The exchange; its outbox row is deleted.
+    pub exchange: ExchangeId,
+    /// Whose it is.
+    pub scope: Scope,
+    /// The epoch in which the exchange began.
+    pub epoch: i64,
+    /// Names the user turn, in hex: retries and tool loops share it.
+    pub turn_key: String,
+    /// Whether this is the user's side (facts, and episodes of role `user`), to be learned once per `turn_key` in 10 minutes.
+    pub user_side: bool,
+    /// Scope revision on which it was decided.
+    pub revision: i64,
+    /// When.
+    pub now: Time,
+    /// Changes of facts.
+    pub changes: Vec<FactChange>,
+    /// New episodes.
+    pub episodes: Vec<Episode>,
+    /// Everything that was proposed and what became of it.
+    pub proposals: Vec<Proposal>,
+    /// Facts retired now whose values occur in these older episodes.
+    pub marks: Vec<(EpisodeId, FactId)>,
+}
+
+/// What became of a [`Learned`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LearnOutcome {
+    /// Stored; the scope now has this revision.
+    Applied {
+        /// The new revision.
+        revision: i64,
+    },
+    /// The same user turn was learned within the last 10 minutes: only the outbox row was deleted, and the assistant's episodes stored.
+    Seen {
+        /// The new revision.
+        revision: i64,
+    },
+    /// The scope was written in between: nothing was stored, decide again.
+    Stale,
+    /// The scope was erased since: nothing was stored, the outbox row is gone.
+    Erased,
+    /// The lease was lost, or the exchange was learned before: nothing was stored.
+    NotOurs,
+}
+
+/// Why a leased exchange was not learned.
+#[derive(Clone, Debug)]
+pub struct JobFailure {
+    /// When to try again; `None` = never, it goes to the dead letters.
+    pub retry_at: Option<Time>,
+    /// What went wrong; no user text in it.
+    pub error: String,
+    /// When it failed.
+    pub now: Time,
+}
+
+/// How full the outbox is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Rows that wait or are being worked on.
+    pub waiting: u64,
+    /// When the oldest of them was appended.
+    pub oldest: Option<Time>,
+    /// Rows that were given up.
+    pub dead: u64,
+}
+
+/// Revision and epoch of a scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScopeState {
+    /// Grows by one with every change of facts or episodes.
+    pub revision: i64,
+    /// Grows by one with every erasure.
+    pub epoch: i64,
+}
+
+/// Which facts.
+#[derive(Clone, Debug, Default)]
+pub struct FactFilter {
+    /// Only this key, or with a trailing `.*` all below it.
+    pub key: Option<String>,
+    /// Only this status.
+    pub status: Option<FactStatus>,
+    /// Only current ones (active and contested).
+    pub current: bool,
+}
+
+/// Which episodes.
+#[derive(Clone, Debug, Default)]
+pub struct EpisodeFilter {
+    /// Only this status.
+    pub status: Option<EpisodeStatus>,
+    /// Only of this session.
+    pub session: Option<String>,
+}
+
+/// A piece of a listing.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Only rows behind this id (its text form).
+    pub after: Option<String>,
+    /// At most so many rows.
+    pub limit: u32,
+}
+
+impl Page {
+    /// The first `limit` rows.
+    #[must_use]
+    pub fn first(limit: u32) -> Self {
+        Self { after: None, limit }
+    }
+}
+
+/// What became of a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProposalStatus {
+    /// It changed a fact.
+    Accepted,
+    /// The gate or arbitration refused it.
+    Refused,
+    /// Held back.
+    Quarantined,
+}
+
+/// Something that was proposed, and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Names it.
+    pub id: ProposalId,
+    /// From which exchange.
+    pub exchange: Option<ExchangeId>,
+    /// When.
+    pub at: Time,
+    /// What was proposed.
+    pub candidate: Candidate,
+    /// What became of it.
+    pub status: ProposalStatus,
+    /// Why.
+    pub reason: String,
+    /// The fact that it changed.
+    pub fact: Option<FactId>,
+}
+
+/// What an erasure took away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Erased {
+    /// Rows per kind: `facts`, `history`, `episodes`, `outbox`, `dead_letters`, `proposals`, `states`, `exchanges`.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// Whether no file holds the erased bytes any more.
+    pub complete: bool,
+    /// The scope's new epoch.
+    pub epoch: i64,
+}

@@ -1,0 +1,17 @@
+//! OpenAI's objects as they go over the wire, and nothing lost on the way.
+//!
+//! A body stays the bytes that came. Reading finds *spans* in it ([`scan`]), writing is a list of
+//! [`Patches`] over it, so that every byte nobody touched leaves as it came: unknown members, order,
+//! `null`, big integers, `1.10`, white space. Start with [`ChatRequest`].
+//!
+//! This module never knows what a memory is, and does no IO.
+
+mod chat;
+mod patch;
+pub mod scan;
+mod text;
+
+pub use chat::{ChatRequest, Content, DecodeError, Message, Part, PartKind, Role};
+pub use patch::Patches;
+pub use scan::Span;
+pub use text::{decode_lossy, encode_string};
