@@ -7,11 +7,20 @@
 //! This module never knows what a memory is, and does no IO.
 
 mod chat;
+mod delta;
+pub mod fault;
 mod patch;
+mod relay;
 pub mod scan;
+pub mod sse;
 mod text;
+mod usage;
 
 pub use chat::{ChatRequest, Content, DecodeError, Message, Part, PartKind, Role};
+pub use delta::{Accumulator, ChoiceReply, MAX_REPLY_BYTES, Reply, Seen, ToolCall};
+pub use fault::{UpstreamError, upstream_error};
 pub use patch::Patches;
+pub use relay::{FirstEvent, JsonRelay, RelayOptions, StreamEnd, StreamRelay, Verdict, first_event};
 pub use scan::Span;
 pub use text::{decode_lossy, encode_string};
+pub use usage::Usage;

@@ -1,0 +1,75 @@
+//! The look at a stream before its reply is committed to the client.
+
+use super::books::is_done;
+use crate::wire::UpstreamError;
+use crate::wire::fault::upstream_error;
+use crate::wire::scan::{self, Span};
+use crate::wire::sse::SseParser;
+
+/// What a stream begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirstEvent {
+    /// No event with data has ended yet.
+    NeedMore,
+    /// Only events without content came: a role, an empty text, no choices.
+    RoleOnly,
+    /// There is content: text, a refusal, a tool call, a finish reason.
+    Content,
+    /// Upstream reports an error inside a 200.
+    Error(UpstreamError),
+    /// `[DONE]` came before any content.
+    Done,
+    /// Data that is no chat chunk: another API, or no JSON.
+    Other,
+}
+
+/// Returns what the stream begins with, given all its bytes so far. Comments and events without data do not count.
+#[must_use]
+pub fn first_event(bytes: &[u8]) -> FirstEvent {
+    let mut parser = SseParser::new();
+    let mut rest = bytes;
+    let mut first = FirstEvent::NeedMore;
+    while let Some(event) = parser.next(&mut rest) {
+        let Some(data) = event.data else { continue };
+        match classify(data) {
+            FirstEvent::RoleOnly => first = FirstEvent::RoleOnly,
+            decided => return decided,
+        }
+    }
+    first
+}
+
+fn classify(data: &[u8]) -> FirstEvent {
+    if is_done(data) {
+        return FirstEvent::Done;
+    }
+    let Ok(text) = std::str::from_utf8(data) else {
+        return FirstEvent::Other;
+    };
+    if scan::validate(text).is_err() {
+        return FirstEvent::Other;
+    }
+    if let Some(error) = upstream_error(text) {
+        return FirstEvent::Error(error);
+    }
+    let whole = Span::new(0, text.len());
+    match scan::member(text, whole, "choices") {
+        None => FirstEvent::Other,
+        Some(choices) if scan::elements(text, choices).any(|c| has_content(text, c)) => FirstEvent::Content,
+        Some(_) => FirstEvent::RoleOnly,
+    }
+}
+
+fn has_content(text: &str, choice: Span) -> bool {
+    scan::members(text, choice).any(|member| match member.key.of(text) {
+        "finish_reason" => member.value.of(text) != "null",
+        "text" => is_filled(member.value.of(text)),
+        "delta" => scan::members(text, member.value).any(|m| m.key.of(text) != "role" && is_filled(m.value.of(text))),
+        _ => false,
+    })
+}
+
+/// Whether a member says anything. Unknown members count too: reasoning, audio and what comes next year are content.
+fn is_filled(value: &str) -> bool {
+    !matches!(value, "null" | r#""""# | "[]" | "{}")
+}

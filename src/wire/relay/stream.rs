@@ -1,0 +1,401 @@
+//! The relay of a stream of events.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memmem;
+
+use super::books::{Books, is_done, may_be_done};
+use super::{StreamEnd, Verdict};
+use crate::wire::delta::{Reply, Seen};
+use crate::wire::scan::{self, Span};
+use crate::wire::sse::{Event, Pending, Position, SseParser};
+use crate::wire::{Usage, fault};
+
+/// The most bytes of an unfinished event that are held back; a longer one passes, whatever it is.
+const MAX_HELD_BYTES: usize = 64 * 1024;
+
+/// The most bytes that are held from `[DONE]` on; beyond that holding ends and all passes.
+const MAX_END_BYTES: usize = 1024 * 1024;
+
+/// What a [`StreamRelay`] does beside passing bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelayOptions {
+    /// Take out the usage event: we asked for it, the client did not.
+    pub withhold_usage: bool,
+    /// Hold `[DONE]` and all behind it for [`StreamRelay::take_held`].
+    pub hold_end: bool,
+    /// Keep the reply's text.
+    pub collect: bool,
+}
+
+/// Passes the frames of one stream on; see the module.
+#[derive(Debug)]
+pub struct StreamRelay {
+    options: RelayOptions,
+    parser: SseParser,
+    books: Books,
+    hold: Hold,
+    verdict: Verdict,
+    /// The event that has begun is known to pass.
+    passes: bool,
+    /// A withheld event ended in CR: an LF that comes next belongs to it.
+    swallow_lf: bool,
+    /// `[DONE]` came and all from there on is held.
+    ending: bool,
+    /// More than [`MAX_END_BYTES`] followed `[DONE]`: nothing is looked at any more.
+    given_up: bool,
+    usage_watch: UsageWatch,
+}
+
+/// Bytes that are held back, in one piece of the stream.
+#[derive(Debug, Default)]
+struct Hold {
+    frames: Vec<Bytes>,
+    start: u64,
+    len: usize,
+}
+
+impl Hold {
+    fn push(&mut self, at: u64, bytes: Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.frames.is_empty() {
+            self.start = at;
+        }
+        self.len += bytes.len();
+        self.frames.push(bytes);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    fn take(&mut self) -> Vec<Bytes> {
+        self.len = 0;
+        std::mem::take(&mut self.frames)
+    }
+}
+
+enum Fate {
+    Pass,
+    /// It is the usage event, or may still become it.
+    Withhold,
+    /// It is `[DONE]`.
+    End,
+}
+
+impl StreamRelay {
+    /// Makes a relay for one stream.
+    #[must_use]
+    pub fn new(options: RelayOptions) -> Self {
+        Self {
+            options,
+            parser: SseParser::new(),
+            books: Books::new(options.collect),
+            hold: Hold::default(),
+            verdict: Verdict::Open,
+            passes: false,
+            swallow_lf: false,
+            ending: false,
+            given_up: false,
+            usage_watch: UsageWatch::default(),
+        }
+    }
+
+    /// Takes a frame and returns the bytes to pass on now, as slices of what came.
+    pub fn push(&mut self, frame: Bytes) -> Vec<Bytes> {
+        if self.given_up {
+            return vec![frame];
+        }
+        if self.ending {
+            return self.hold_end(frame);
+        }
+        let base = self.parser.offset();
+        let mut out = Out { pieces: Vec::with_capacity(1), at: 0 };
+        if std::mem::take(&mut self.swallow_lf) && frame.first() == Some(&b'\n') {
+            out.at = 1;
+        }
+        let mut rest: &[u8] = &frame;
+        while let Some(event) = self.parser.next(&mut rest) {
+            let seen = match event.data {
+                Some(data) if !event.oversized => self.books.data(data),
+                _ => Seen::default(),
+            };
+            let fate = if self.passes { Fate::Pass } else { fate(self.options, &event, seen) };
+            self.passes = false;
+            self.usage_watch = UsageWatch::default();
+            match fate {
+                Fate::Pass => out.pieces.append(&mut self.hold.take()),
+                Fate::Withhold => out.leave_out(&event, &frame, base, &mut self.hold),
+                Fate::End => {
+                    self.ending = true;
+                    let start = relative(event.range.start, base);
+                    out.pass(&frame, start);
+                    // A held piece may begin before the event, with a byte order mark only: it stays with it.
+                    self.hold.push(base + start as u64, frame.slice(start.max(out.at)..));
+                    return out.pieces;
+                }
+            }
+        }
+        self.swallow_lf = self.parser.behind_cr() && out.at == frame.len() && out.at > 0;
+        self.unfinished(&frame, base, &mut out);
+        out.pieces
+    }
+
+    /// Says that upstream's body ended; returns the bytes that are still to be passed on.
+    ///
+    /// After a cut that is an error event, behind what ends a half event. What `hold_end` holds is not in it.
+    pub fn end(&mut self, how: StreamEnd) -> Vec<Bytes> {
+        if self.verdict != Verdict::Open {
+            return Vec::new();
+        }
+        let last = match self.parser.pending() {
+            Some(Pending { data: Some(data), .. }) if !self.ending => self.books.data(&data),
+            _ => Seen::default(),
+        };
+        self.verdict = self.books.verdict(how);
+        if self.ending || self.given_up {
+            return Vec::new();
+        }
+        let held = self.hold.take();
+        if self.verdict == Verdict::Cut {
+            // A held beginning of an event is of no use to anyone; without it the client stands between two events.
+            let position = if held.is_empty() { self.parser.position() } else { Position::Between };
+            let close: &'static [u8] = match position {
+                Position::Between => b"",
+                Position::LineStart => b"\n",
+                Position::BehindCr | Position::InLine => b"\n\n",
+            };
+            return [Bytes::from_static(close), fault::interrupted()].into_iter().filter(|b| !b.is_empty()).collect();
+        }
+        if self.options.withhold_usage && is_usage(last) { Vec::new() } else { held }
+    }
+
+    /// Takes what was held from `[DONE]` on, to be passed when the exchange is recorded; empty when there is nothing.
+    pub fn take_held(&mut self) -> Bytes {
+        if !self.ending {
+            return Bytes::new();
+        }
+        join(self.hold.take())
+    }
+
+    /// Whether `[DONE]` came and is held: upstream has nothing more to say.
+    #[must_use]
+    pub fn holds_end(&self) -> bool {
+        self.ending
+    }
+
+    /// Whether the reply is complete; [`Verdict::Open`] until [`end`](Self::end).
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// Whether the reply would be complete if the stream ended now: for a client that leaves before the end.
+    #[must_use]
+    pub fn would_be_complete(&self) -> bool {
+        self.books.verdict(StreamEnd::Failed).is_complete()
+    }
+
+    /// The reply up to now; without `collect` it has no text.
+    #[must_use]
+    pub fn reply(&self) -> &Reply {
+        self.books.reply.reply()
+    }
+
+    /// The usage that upstream reported, withheld or not.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.reply().usage
+    }
+
+    /// The number of events whose data was no JSON object; they passed as they were.
+    #[must_use]
+    pub fn malformed(&self) -> u64 {
+        self.books.reply.malformed()
+    }
+
+    /// Passes or holds what `frame` has behind its last whole event.
+    fn unfinished(&mut self, frame: &Bytes, base: u64, out: &mut Out) {
+        let pending = if self.passes || !(self.options.withhold_usage || self.options.hold_end) {
+            None
+        } else {
+            self.parser.pending()
+        };
+        let Some(pending) = pending else {
+            return out.pass(frame, frame.len());
+        };
+        let len = (self.parser.offset() - pending.start) as usize;
+        let start = relative(pending.start, base).max(out.at);
+        match self.usage_watch.fate(self.options, &pending, len) {
+            Fate::Pass => {
+                self.passes = true;
+                out.pieces.append(&mut self.hold.take());
+                out.pass(frame, frame.len());
+            }
+            fate => {
+                self.ending = matches!(fate, Fate::End);
+                out.pass(frame, start);
+                self.hold.push(base + start as u64, frame.slice(start..));
+            }
+        }
+    }
+
+    fn hold_end(&mut self, frame: Bytes) -> Vec<Bytes> {
+        self.hold.push(0, frame);
+        if self.hold.len <= MAX_END_BYTES {
+            return Vec::new();
+        }
+        self.ending = false;
+        self.given_up = true;
+        self.hold.take()
+    }
+}
+
+/// The pieces to pass on, and how much of the frame is dealt with.
+struct Out {
+    pieces: Vec<Bytes>,
+    at: usize,
+}
+
+impl Out {
+    /// Passes the frame up to `end`.
+    fn pass(&mut self, frame: &Bytes, end: usize) {
+        if end > self.at {
+            self.pieces.push(frame.slice(self.at..end));
+            self.at = end;
+        }
+    }
+
+    /// Passes what stands before an event and the comments in it, and leaves out the event.
+    fn leave_out(&mut self, event: &Event<'_>, frame: &Bytes, base: u64, hold: &mut Hold) {
+        let end = relative(event.range.end, base);
+        let (source, source_start) = if hold.is_empty() {
+            (frame.clone(), base)
+        } else {
+            let start = hold.start;
+            hold.push(base, frame.slice(..end));
+            (join(hold.take()), start)
+        };
+        let mut slice = |from: usize, to: usize| {
+            if from < to {
+                self.pieces.push(source.slice(from..to));
+            }
+        };
+        let begun = if source_start == base { self.at } else { 0 };
+        slice(begun, relative(event.range.start, source_start));
+        for comment in event.comments {
+            slice(relative(comment.start, source_start), relative(comment.end, source_start));
+        }
+        self.at = end;
+    }
+}
+
+fn relative(offset: u64, base: u64) -> usize {
+    offset.saturating_sub(base) as usize
+}
+
+fn join(frames: Vec<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(frames) {
+        Ok([only]) => only,
+        Err(frames) => {
+            let mut all = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
+            frames.iter().for_each(|f| all.extend_from_slice(f));
+            all.freeze()
+        }
+    }
+}
+
+fn fate(options: RelayOptions, event: &Event<'_>, seen: Seen) -> Fate {
+    let len = event.range.end - event.range.start;
+    if options.hold_end && event.data.is_some_and(is_done) {
+        Fate::End
+    } else if options.withhold_usage && is_usage(seen) && len <= MAX_HELD_BYTES as u64 {
+        Fate::Withhold
+    } else {
+        Fate::Pass
+    }
+}
+
+/// The extra event of `stream_options.include_usage`: no choices, and a usage object.
+fn is_usage(seen: Seen) -> bool {
+    seen.no_choices && seen.usage && !seen.error
+}
+
+/// Watches an unfinished event for what shows that it is not the usage event.
+#[derive(Debug, Default)]
+struct UsageWatch {
+    /// Data before this place is looked at.
+    from: usize,
+}
+
+impl UsageWatch {
+    fn fate(&mut self, options: RelayOptions, pending: &Pending<'_>, len: usize) -> Fate {
+        if let Some(data) = &pending.data
+            && options.hold_end
+            && is_done(data)
+        {
+            return Fate::End;
+        }
+        if len > MAX_HELD_BYTES {
+            return Fate::Pass;
+        }
+        let Some(data) = &pending.data else {
+            return Fate::Withhold;
+        };
+        let may_be_end = options.hold_end && may_be_done(data);
+        let may_be_usage = options.withhold_usage && self.may_be_usage(data);
+        if may_be_end || may_be_usage { Fate::Withhold } else { Fate::Pass }
+    }
+
+    fn may_be_usage(&mut self, data: &[u8]) -> bool {
+        const KEY: &[u8] = br#""choices""#;
+        if !matches!(data.trim_ascii_start().first(), None | Some(b'{')) {
+            return false;
+        }
+        while let Some(found) = data.get(self.from..).and_then(|rest| memmem::find(rest, KEY)) {
+            let key = self.from + found;
+            match opens_array(&data[key + KEY.len()..]) {
+                // Undecided: look again when there is more.
+                None => {
+                    self.from = key;
+                    return true;
+                }
+                Some(Opening::Filled) if is_top_member(data, key) => return false,
+                Some(_) => self.from = key + KEY.len(),
+            }
+        }
+        self.from = self.from.max(data.len().saturating_sub(KEY.len() - 1));
+        true
+    }
+}
+
+enum Opening {
+    /// Something other than an empty array.
+    Filled,
+    /// `[]`.
+    Empty,
+    /// No value follows: the word was no key.
+    NoKey,
+}
+
+/// Looks at what follows a key; `None` when more bytes are needed.
+fn opens_array(after: &[u8]) -> Option<Opening> {
+    let value = after.trim_ascii_start();
+    let [b':', value @ ..] = value else {
+        return value.first().map(|_| Opening::NoKey);
+    };
+    let [b'[', inside @ ..] = value.trim_ascii_start() else {
+        return value.trim_ascii_start().first().map(|_| Opening::Filled);
+    };
+    inside.trim_ascii_start().first().map(|&b| if b == b']' { Opening::Empty } else { Opening::Filled })
+}
+
+/// Whether the key at `key` (its opening quote) is a member of the outermost object.
+fn is_top_member(data: &[u8], key: usize) -> bool {
+    let text = match std::str::from_utf8(data) {
+        Ok(text) => text,
+        Err(e) => std::str::from_utf8(&data[..e.valid_up_to()]).expect("valid up to there"),
+    };
+    scan::members(text, Span::new(0, text.len())).any(|m| m.key.start == key + 1)
+}
