@@ -425,7 +425,9 @@ impl Message {
 }
 
 impl Part {
-    fn read(text: &str, span: Span) -> Self {
+    /// Reads the part under `span`. Where many messages are read, this spares the check that `ChatRequest::text` makes each time.
+    #[must_use]
+    pub fn read(text: &str, span: Span) -> Self {
         let get = |key: &str| scan::member(text, span, key);
         let kind = match get("type").map(|s| s.of(text)) {
             Some(r#""text""# | r#""input_text""#) => {
