@@ -1,0 +1,244 @@
+//! The counter: counts with a memory of what it has counted.
+
+use crate::wire::{ChatRequest, Message, Span, scan};
+
+use super::cache::Cache;
+use super::encoding::Rules;
+use super::{message, tools};
+
+/// What every reply is primed with: `<|start|>assistant<|message|>`.
+const REPLY_PRIMING: usize = 3;
+
+/// Marks in a cache's domain what a text was counted as.
+const TEXT: u32 = 1 << 16;
+const MESSAGE: u32 = 2 << 16;
+const TOOLS: u32 = 3 << 16;
+const FORMAT: u32 = 4 << 16;
+
+/// Counts tokens, and counts each message only once. Shared by all requests; never locks, never fails.
+#[derive(Debug)]
+pub struct Counter {
+    cache: Cache,
+}
+
+/// The tokens of a request, by where they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestCount {
+    /// Of each message, with its overhead, names, parts, images and tool calls.
+    pub messages: Vec<u32>,
+    /// Of the tool schemas.
+    pub tools: usize,
+    /// Of `response_format`.
+    pub response_format: usize,
+    /// What every request costs.
+    pub overhead: usize,
+    /// All of it.
+    pub total: usize,
+}
+
+impl RequestCount {
+    /// What is sent beside the messages, and cannot be cut.
+    #[must_use]
+    pub fn fixed(&self) -> usize {
+        self.tools + self.response_format + self.overhead
+    }
+}
+
+impl Counter {
+    /// Makes a counter that remembers counts in `cache_bytes` bytes, 8 each. When that is full, old ones make room.
+    #[must_use]
+    pub fn new(cache_bytes: usize) -> Self {
+        Self { cache: Cache::new(cache_bytes) }
+    }
+
+    /// Returns the tokens of a text.
+    pub fn text(&self, rules: impl Into<Rules>, text: &str) -> usize {
+        let rules = rules.into();
+        if text.is_empty() {
+            return 0;
+        }
+        self.cache.get_or(TEXT | rules.domain(), text, || rules.encoding.tokenizer().count(text))
+    }
+
+    /// Returns the tokens of the `index`th message of a request; 0 when there is none.
+    pub fn message(&self, rules: impl Into<Rules>, request: &ChatRequest, index: usize) -> usize {
+        request.messages().get(index).map_or(0, |message| self.message_in(rules.into(), request.text(), message))
+    }
+
+    /// Returns the tokens of a message of the body `text`.
+    pub(crate) fn message_in(&self, rules: Rules, text: &str, message: &Message) -> usize {
+        let json = message.span.of(text);
+        self.cache.get_or(MESSAGE | rules.domain(), json, || message::count(rules, text, message))
+    }
+
+    /// Returns the tokens of a whole request.
+    ///
+    /// Exact for messages and images of OpenAI's models; tool schemas by OpenAI's guide; the rest is estimated on the high side.
+    pub fn request(&self, rules: impl Into<Rules>, request: &ChatRequest) -> RequestCount {
+        let rules = rules.into();
+        let text = request.text();
+        let messages: Vec<u32> = request
+            .messages()
+            .iter()
+            .map(|message| u32::try_from(self.message_in(rules, text, message)).unwrap_or(u32::MAX))
+            .collect();
+        let mut count = RequestCount { messages, overhead: REPLY_PRIMING, ..RequestCount::default() };
+        for member in request.members() {
+            let json = member.value.of(text);
+            match member.key.of(text) {
+                "tools" | "functions" => {
+                    count.tools +=
+                        self.cache.get_or(TOOLS | rules.domain(), json, || tools::count(rules, text, member.value));
+                }
+                // The default format, `{"type":"text"}`, is not shown to the model.
+                "response_format" if kind_of(text, member.value).is_some_and(|kind| kind != r#""text""#) => {
+                    count.response_format =
+                        self.cache.get_or(FORMAT | rules.domain(), json, || message::raw(rules, text, member.value));
+                }
+                _ => {}
+            }
+        }
+        count.total = count.fixed() + count.messages.iter().map(|&n| n as usize).sum::<usize>();
+        count
+    }
+}
+
+/// Returns the literal of an object's `type`.
+fn kind_of(text: &str, span: Span) -> Option<&str> {
+    scan::member(text, span, "type").map(|kind| kind.of(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::Encoding;
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn request(body: &Value) -> ChatRequest {
+        ChatRequest::decode(Bytes::from(body.to_string())).unwrap()
+    }
+
+    fn total(encoding: Encoding, body: &Value) -> usize {
+        Counter::new(1 << 16).request(encoding, &request(body)).total
+    }
+
+    fn asked(content: Value) -> Value {
+        json!({"model": "m", "messages": [{"role": "user", "content": content}]})
+    }
+
+    #[test]
+    fn the_six_messages_of_openais_guide_count_129_and_124() {
+        let body = json!({"model": "gpt-4o", "messages": [
+            {"role": "system", "content": "You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
+            {"role": "system", "name": "example_user", "content": "New synergies will help drive top-line growth."},
+            {"role": "system", "name": "example_assistant", "content": "Things working well together will increase revenue."},
+            {"role": "system", "name": "example_user", "content": "Let's circle back when we have more bandwidth to touch base on opportunities for increased leverage."},
+            {"role": "system", "name": "example_assistant", "content": "Let's talk later when we're less busy about how to do better."},
+            {"role": "user", "content": "This late pivot means we don't have time to boil the ocean for the client deliverable."},
+        ]});
+        assert_eq!(total(Encoding::Cl100k, &body), 129);
+        assert_eq!(total(Encoding::O200k, &body), 124);
+    }
+
+    #[test]
+    fn the_tool_of_openais_guide_counts_105_and_101() {
+        let body = json!({"model": "gpt-4o",
+            "messages": [
+                {"role": "system", "content": "You are a helpful assistant that can answer to questions about the weather."},
+                {"role": "user", "content": "What's the weather like in San Francisco?"},
+            ],
+            "tools": [{"type": "function", "function": {
+                "name": "get_current_weather",
+                "description": "Get the current weather in a given location",
+                "parameters": {"type": "object", "required": ["location"], "properties": {
+                    "location": {"type": "string", "description": "The city and state, e.g. San Francisco, CA"},
+                    "unit": {"type": "string", "description": "The unit of temperature to return", "enum": ["celsius", "fahrenheit"]},
+                }},
+            }}],
+        });
+        assert_eq!(total(Encoding::Cl100k, &body), 105);
+        assert_eq!(total(Encoding::O200k, &body), 101);
+    }
+
+    #[test]
+    fn plain_words_count_one_each() {
+        assert_eq!(total(Encoding::O200k, &asked(["word"; 100].join(" ").into())), 107);
+    }
+
+    /// Guards against BerriAI/litellm#1702 and PR#4036.
+    #[test]
+    fn text_in_parts_counts_like_the_same_text_in_one_string() {
+        let parts = json!([{"type": "text", "text": "The quick brown fox"}]);
+        assert_eq!(total(Encoding::O200k, &asked(parts)), total(Encoding::O200k, &asked("The quick brown fox".into())));
+    }
+
+    /// Guards against BerriAI/litellm#36671 and PR#4036.
+    #[test]
+    fn all_that_is_sent_counts() {
+        let plain = json!({"model": "m", "messages": [{"role": "assistant", "content": "hi"}]});
+        let base = total(Encoding::O200k, &plain);
+        let with = |pointer: &str, key: &str, value: Value| {
+            let mut body = plain.clone();
+            body.pointer_mut(pointer).unwrap()[key] = value;
+            total(Encoding::O200k, &body)
+        };
+        let call =
+            json!([{"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{\"q\":\"tea\"}"}}]);
+        assert!(with("/messages/0", "name", "ada".into()) > base);
+        assert!(with("/messages/0", "tool_calls", call) > base + 6);
+        assert!(with("", "response_format", json!({"type": "json_schema", "json_schema": {"name": "x"}})) > base);
+        assert!(with("", "tools", json!([{"type": "function", "function": {"name": "f"}}])) > base);
+        assert_eq!(with("", "response_format", json!({"type": "text"})), base);
+    }
+
+    #[test]
+    fn unknown_things_are_estimated_and_never_refused() {
+        for content in [
+            json!(7),
+            json!([{"type": "hologram", "data": "xyz"}]),
+            json!([1, null]),
+            json!([{"type": "file", "file": {"file_data": "data:,"}}]),
+        ] {
+            assert!(total(Encoding::O200k, &asked(content)) > 7);
+        }
+        assert!(total(Encoding::O200k, &json!({"model": "m", "messages": [{}], "tools": {"a": 1}})) > 0);
+    }
+
+    #[test]
+    fn the_counts_are_tiktokens() {
+        let o200k = tiktoken_rs::o200k_base().unwrap();
+        let cl100k = tiktoken_rs::cl100k_base().unwrap();
+        let counter = Counter::new(1 << 16);
+        let hostile = [
+            "a".repeat(20_000),
+            "记".repeat(3_000),
+            " ".repeat(5_000),
+            "\n \t".repeat(2_000),
+            "<|endoftext|>".repeat(50),
+            "=".repeat(9_999),
+        ];
+        let plain = [
+            "I'm allergic to peanuts; it's DON'T-care 12345678 €9.99 naïve café\r\n\r\n  indented",
+            "我住在上海，对花生过敏。订单号是 A-2291，金额 ¥1,299.00。",
+            "fn main() {\n    let x: Vec<u8> = vec![0; 1 << 20]; // 你好 😀👩‍👩‍👧\n}\n",
+            "مرحبا بالعالم हिन्दी ไทย 日本語 한국어",
+        ];
+        for text in hostile.iter().map(String::as_str).chain(plain) {
+            assert_eq!(counter.text(Encoding::O200k, text), o200k.encode_ordinary(text).len());
+            assert_eq!(counter.text(Encoding::Cl100k, text), cl100k.encode_ordinary(text).len());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn any_text_counts_as_in_tiktoken(text in "\\PC{0,80}|[ \\n\\r\\ta-z'你0-9./]{0,80}") {
+            let counter = Counter::new(1 << 10);
+            let reference = tiktoken_rs::o200k_base_singleton().encode_ordinary(&text).len();
+            prop_assert_eq!(counter.text(Encoding::O200k, &text), reference);
+            prop_assert!(reference <= text.len());
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Counts one message.
+//!
+//! Source of the rules: OpenAI's cookbook, "How to count tokens with tiktoken" (as of 2025-08): 3 tokens a message, all
+//! values of its members, 1 more for a name. Tool calls are not in it; their overhead is an estimate on the high side.
+
+use crate::wire::{Content, Message, Part, PartKind, Role, Span, decode_lossy, scan};
+
+use super::encoding::Rules;
+use super::media::{image_size, opaque_tokens};
+
+/// What every message costs beside its values.
+const PER_MESSAGE: usize = 3;
+/// What a name costs beside its own tokens.
+const PER_NAME: usize = 1;
+/// What a tool call costs beside its name and arguments.
+const PER_CALL: usize = 4;
+/// Raw JSON longer than this is taken for data, not text: nobody tokenises it as text.
+const MAX_RAW_BYTES: usize = 256 * 1024;
+
+/// Returns the tokens of one message, all that is sent of it included.
+pub(super) fn count(rules: Rules, text: &str, message: &Message) -> usize {
+    let mut tokens = PER_MESSAGE + role(rules, text, message) + content(rules, text, message);
+    if let Some(name) = message.name {
+        tokens += PER_NAME + literal(rules, text, name);
+    }
+    if let Some(refusal) = message.refusal {
+        tokens += literal(rules, text, refusal);
+    }
+    if let Some(calls) = message.tool_calls {
+        tokens += scan::elements(text, calls).map(|call| tool_call(rules, text, call)).sum::<usize>();
+    }
+    if let Some(call) = message.function_call {
+        tokens += PER_CALL + named_arguments(rules, text, call);
+    }
+    tokens
+}
+
+/// All known roles are one token in both vocabularies.
+fn role(rules: Rules, text: &str, message: &Message) -> usize {
+    match message.role {
+        Role::Other => scan::member(text, message.span, "role").map_or(1, |span| literal(rules, text, span)),
+        _ => 1,
+    }
+}
+
+fn content(rules: Rules, text: &str, message: &Message) -> usize {
+    match message.content {
+        Content::Absent | Content::Null(_) => 0,
+        Content::Text(span) => literal(rules, text, span),
+        Content::Other(span) => raw(rules, text, span),
+        Content::Parts(span) => scan::elements(text, span).map(|span| part(rules, text, &Part::read(text, span))).sum(),
+    }
+}
+
+fn part(rules: Rules, text: &str, part: &Part) -> usize {
+    match part.kind {
+        PartKind::Text(span) | PartKind::Refusal(span) => literal(rules, text, span),
+        PartKind::Image { url, detail } => {
+            let url = url.map(|span| decode_lossy(span.of(text)));
+            let detail = detail.map(|span| decode_lossy(span.of(text)));
+            rules.images.tokens(url.as_deref().and_then(image_size), detail.as_deref())
+        }
+        PartKind::Audio | PartKind::File => opaque_tokens(part.span.len()),
+        PartKind::Other => raw(rules, text, part.span),
+    }
+}
+
+fn tool_call(rules: Rules, text: &str, call: Span) -> usize {
+    let custom = || scan::member(text, call, "custom");
+    let called = scan::member(text, call, "function").or_else(custom).unwrap_or(call);
+    PER_CALL + named_arguments(rules, text, called)
+}
+
+/// The name and the arguments (or a custom tool's input) of a call.
+fn named_arguments(rules: Rules, text: &str, call: Span) -> usize {
+    ["name", "arguments", "input"]
+        .iter()
+        .filter_map(|key| scan::member(text, call, key))
+        .map(|span| literal(rules, text, span))
+        .sum()
+}
+
+/// Returns the tokens of the text of a JSON string; other JSON counts as it is written.
+pub(super) fn literal(rules: Rules, text: &str, span: Span) -> usize {
+    if !span.of(text).starts_with('"') {
+        return raw(rules, text, span);
+    }
+    rules.encoding.tokenizer().count(decode_lossy(span.of(text)).as_ref())
+}
+
+/// Returns the tokens of JSON as it is written; an estimate by length when it is very long.
+pub(super) fn raw(rules: Rules, text: &str, span: Span) -> usize {
+    let json = span.of(text);
+    if json.len() > MAX_RAW_BYTES {
+        return opaque_tokens(json.len());
+    }
+    rules.encoding.tokenizer().count(json)
+}
