@@ -1,1 +1,227 @@
-//! Placeholder.
+//! The configuration: one TOML file, read once at start into plain typed fields.
+//!
+//! It reports *all* mistakes at once, each with its key, its value and what is allowed. That is why it walks a
+//! `toml::Table` with a small reader of its own (`reader`) and uses neither serde nor figment (which design.md names):
+//! both stop at the first mistake. Unknown keys are mistakes too. Nothing here opens a port, a database or a
+//! connection; files are read through [`Env`] alone, so that tests pass a map.
+//!
+//! Start with [`Config`], then `check` for the rules that span sections. `config/backstory.toml` lists every key.
+
+mod check;
+mod env;
+mod error;
+mod key;
+mod limits;
+mod memory;
+mod provider;
+mod reader;
+mod server;
+mod store;
+mod unsupported;
+
+use std::path::{Path, PathBuf};
+
+pub use env::{Env, SystemEnv};
+pub use error::{ConfigError, ConfigErrors};
+pub use key::{ApiAccess, Key, MemorySwitch, SubjectFrom};
+pub use limits::{Budget, Overflow, Profile, Retry, Timeouts};
+pub use memory::{
+    Embeddings, EmbeddingsEngine, Extract, Memory, MemoryRules, ModelRef, Recall, RecallWeights, Rerank, Summary,
+};
+pub use provider::{Model, Provider, ProviderKey, ProviderKind, Target};
+pub use server::{Admin, LogFormat, Server, Telemetry, Tls};
+pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
+
+use reader::{Reader, Section};
+
+/// The largest configuration file that is read, in bytes.
+const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// Everything that can be configured. [`Config::default`] is what holds without any file.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[server]`.
+    pub server: Server,
+    /// `[store]`.
+    pub store: StoreSection,
+    /// `[vectors]`.
+    pub vectors: Vectors,
+    /// `[redis]`.
+    pub redis: Redis,
+    /// `[admin]`.
+    pub admin: Admin,
+    /// `[[providers]]`; never empty.
+    pub providers: Vec<Provider>,
+    /// `[[models]]`.
+    pub models: Vec<Model>,
+    /// `[[keys]]`; empty = `client` mode: the client's own upstream key passes through.
+    pub keys: Vec<Key>,
+    /// `[summary]`.
+    pub summary: Summary,
+    /// `[memory]`.
+    pub memory: Memory,
+    /// `[timeouts]`.
+    pub timeouts: Timeouts,
+    /// `[retry]`.
+    pub retry: Retry,
+    /// `[budget]`.
+    pub budget: Budget,
+    /// `[recall]`.
+    pub recall: Recall,
+    /// `[extract]`.
+    pub extract: Extract,
+    /// `[embeddings]`.
+    pub embeddings: Embeddings,
+    /// `[rerank]`.
+    pub rerank: Rerank,
+    /// `[telemetry]`.
+    pub telemetry: Telemetry,
+    /// The file it came from; `None` = no file: then the tenant is `local`, whatever the client's key.
+    pub file: Option<PathBuf>,
+    /// The subject in `client` mode when a request names none: `me` without a file and on loopback, else none.
+    pub default_subject: Option<String>,
+    /// `--allow-open`: a non-loopback address without keys is meant.
+    pub allow_open: bool,
+}
+
+/// What the command line sets; it wins over the file and is checked with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--listen ADDR`.
+    pub listen: Option<String>,
+    /// `--upstream URL/v1`: the base URL of the provider that is `default = true`.
+    pub upstream: Option<String>,
+    /// `--data DIR`.
+    pub data: Option<PathBuf>,
+    /// `--allow-open`.
+    pub allow_open: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            server: Server::default(),
+            store: StoreSection::default(),
+            vectors: Vectors::default(),
+            redis: Redis::default(),
+            admin: Admin::default(),
+            providers: vec![Provider::default()],
+            models: Vec::new(),
+            keys: Vec::new(),
+            summary: Summary::default(),
+            memory: Memory::default(),
+            timeouts: Timeouts::default(),
+            retry: Retry::default(),
+            budget: Budget::default(),
+            recall: Recall::default(),
+            extract: Extract::default(),
+            embeddings: Embeddings::default(),
+            rerank: Rerank::default(),
+            telemetry: Telemetry::default(),
+            file: None,
+            default_subject: Some("me".to_owned()),
+            allow_open: false,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the file at `path`, else the one that `BACKSTORY_CONFIG` names, else takes the defaults.
+    ///
+    /// # Errors
+    /// All mistakes at once.
+    pub fn load(path: Option<&Path>, env: &dyn Env) -> Result<Self, ConfigErrors> {
+        Self::load_with(path, env, &Overrides::default())
+    }
+
+    /// The same as [`Config::load`], with what the command line sets.
+    ///
+    /// # Errors
+    /// All mistakes at once.
+    pub fn load_with(path: Option<&Path>, env: &dyn Env, overrides: &Overrides) -> Result<Self, ConfigErrors> {
+        let named = env.var("BACKSTORY_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let Some(path) = path.map(Path::to_path_buf).or(named) else {
+            return Self::build(Self::default(), Vec::new(), overrides);
+        };
+        let text = match env.file(&path) {
+            Ok(text) if text.len() <= MAX_FILE_BYTES => text,
+            Ok(_) => return Err(ConfigErrors::file(&path, "it is larger than 1 MiB")),
+            Err(error) => return Err(ConfigErrors::file(&path, &format!("it cannot be read: {error}"))),
+        };
+        Self::parse(&text, &path, env, overrides)
+    }
+
+    /// Reads the text of a file; `path` is for messages and for relative `${file:…}` names.
+    ///
+    /// # Errors
+    /// All mistakes at once.
+    pub fn parse(text: &str, path: &Path, env: &dyn Env, overrides: &Overrides) -> Result<Self, ConfigErrors> {
+        let table = text.parse::<toml::Table>().map_err(|error| ConfigErrors::syntax(path, text, &error))?;
+        let reader = Reader::new(env, path.parent().unwrap_or(Path::new("")));
+        let mut config = reader.read(&table, Self::read);
+        config.file = Some(path.to_path_buf());
+        Self::build(config, reader.into_errors(), overrides)
+    }
+
+    /// The folder of the embedded store: `[store] data`, else the user's data folder for this application.
+    #[must_use]
+    pub fn data_folder(&self, env: &dyn Env) -> PathBuf {
+        self.store.data.clone().unwrap_or_else(|| env::user_data_folder(env))
+    }
+
+    /// Whether the client's own key goes upstream: no virtual keys are configured.
+    #[must_use]
+    pub fn is_client_mode(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    fn read(root: &mut Section<'_>) -> Self {
+        let mut providers = root.tables("providers", Provider::read);
+        let models = root.tables("models", Model::read);
+        if providers.is_empty() && !root.has("providers") {
+            // Behind virtual keys there is no client's key that could be passed on.
+            let api_key = if root.has("keys") { ProviderKey::None } else { ProviderKey::Client };
+            providers.push(Provider { api_key, ..Provider::default() });
+        }
+        // With one provider and no aliases there is only one place to go to.
+        if let ([only], true) = (providers.as_mut_slice(), models.is_empty()) {
+            only.default = true;
+        }
+        Self {
+            server: root.table("server", Server::read),
+            store: root.table("store", StoreSection::read),
+            vectors: root.table("vectors", Vectors::read),
+            redis: root.table("redis", Redis::read),
+            admin: root.table("admin", Admin::read),
+            providers,
+            models,
+            keys: root.tables("keys", Key::read),
+            summary: root.table("summary", Summary::read),
+            memory: root.table("memory", Memory::read),
+            timeouts: root.table("timeouts", Timeouts::read),
+            retry: root.table("retry", Retry::read),
+            budget: root.table("budget", Budget::read),
+            recall: root.table("recall", Recall::read),
+            extract: root.table("extract", Extract::read),
+            embeddings: root.table("embeddings", Embeddings::read),
+            rerank: root.table("rerank", Rerank::read),
+            telemetry: root.table("telemetry", Telemetry::read),
+            file: None,
+            default_subject: None,
+            allow_open: false,
+        }
+    }
+
+    /// Applies the command line, then the rules that span sections.
+    fn build(mut config: Self, mut errors: Vec<ConfigError>, overrides: &Overrides) -> Result<Self, ConfigErrors> {
+        check::apply(&mut config, overrides, &mut errors);
+        check::check(&config, &mut errors);
+        if !errors.is_empty() {
+            return Err(ConfigErrors::new(config.file.as_deref(), errors));
+        }
+        if !config.server.listen.ip().is_loopback() {
+            config.default_subject = None;
+        }
+        Ok(config)
+    }
+}

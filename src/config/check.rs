@@ -1,0 +1,197 @@
+//! What the command line changes, and the rules that span sections: dangling and doubled names, keys and addresses.
+
+use std::collections::HashSet;
+
+use super::error::ConfigError;
+use super::provider::{ProviderKey, parse_http_url};
+use super::reader::{nearest, quoted, without_credentials};
+use super::{Config, Overrides, Provider, StoreUrl, VectorsEngine};
+
+/// Puts the command line over the file.
+pub(super) fn apply(config: &mut Config, overrides: &Overrides, errors: &mut Vec<ConfigError>) {
+    config.allow_open = overrides.allow_open;
+    if let Some(text) = &overrides.listen {
+        match text.parse() {
+            Ok(address) => config.server.listen = address,
+            Err(_) => errors.push(ConfigError::new(
+                "--listen",
+                Some(quoted(text)),
+                "must be an address and a port, as in \"127.0.0.1:8080\"",
+            )),
+        }
+    }
+    if let Some(folder) = &overrides.data {
+        config.store.data = Some(folder.clone());
+        config.store.url = StoreUrl::Embedded;
+    }
+    if let Some(text) = &overrides.upstream {
+        apply_upstream(config, text, errors);
+    }
+}
+
+fn apply_upstream(config: &mut Config, text: &str, errors: &mut Vec<ConfigError>) {
+    let shown = || Some(quoted(&without_credentials(text)));
+    let Some(url) = parse_http_url(text) else {
+        let problem =
+            "must be an http or https URL without user, query and fragment, as in \"http://127.0.0.1:8000/v1\"";
+        errors.push(ConfigError::new("--upstream", shown(), problem));
+        return;
+    };
+    match config.providers.iter_mut().find(|provider| provider.default) {
+        Some(provider) => provider.base_url = url,
+        None => errors.push(ConfigError::new(
+            "--upstream",
+            shown(),
+            "no provider is `default = true`: there is none whose base_url it could replace",
+        )),
+    }
+}
+
+/// Checks what no section can check alone.
+pub(super) fn check(config: &Config, errors: &mut Vec<ConfigError>) {
+    providers(config, errors);
+    models(config, errors);
+    keys(config, errors);
+    own_calls(config, errors);
+    if config.vectors.engine == VectorsEngine::Pgvector && !matches!(config.store.url, StoreUrl::Postgres(_)) {
+        let problem = "needs [store] url = \"postgres://…\"";
+        errors.push(ConfigError::new("vectors.engine", Some(quoted("pgvector")), problem));
+    }
+    open_address(config, errors);
+}
+
+fn providers(config: &Config, errors: &mut Vec<ConfigError>) {
+    if config.providers.is_empty() {
+        errors.push(ConfigError::new("providers", None, "at least one is needed"));
+        return;
+    }
+    doubles("providers", "provider", config.providers.iter().map(|provider| provider.name.as_str()), errors);
+    // The client's own key must never reach a second host.
+    only_one(config, "api_key", "\"client\"", "the client's own key goes to one provider only", errors, |provider| {
+        matches!(provider.api_key, ProviderKey::Client)
+    });
+    only_one(config, "default", "true", "one provider is the default at most", errors, |provider| provider.default);
+    if config.models.is_empty() && !config.providers.iter().any(|provider| provider.default) {
+        let problem = "no request could be routed: there are no [[models]] and no provider is `default = true`";
+        errors.push(ConfigError::new("providers", None, problem));
+    }
+    for (index, provider) in config.providers.iter().enumerate() {
+        if matches!(provider.api_key, ProviderKey::None) && provider.base_url == Provider::default().base_url {
+            let problem = "the OpenAI API needs a key: give this provider an `api_key` of its own";
+            errors.push(ConfigError::new(format!("providers[{index}].api_key"), None, problem));
+        }
+        if matches!(provider.api_key, ProviderKey::Client) && !config.keys.is_empty() {
+            let problem =
+                "the client's own key is passed on only where no [[keys]] are configured: give this provider a key";
+            errors.push(ConfigError::new(format!("providers[{index}].api_key"), Some(quoted("client")), problem));
+        }
+    }
+}
+
+fn only_one(
+    config: &Config,
+    key: &str,
+    value: &str,
+    rule: &str,
+    errors: &mut Vec<ConfigError>,
+    has: impl Fn(&Provider) -> bool,
+) {
+    let mut all = config.providers.iter().enumerate().filter(|(_, provider)| has(provider));
+    let Some((first, _)) = all.next() else { return };
+    for (index, _) in all {
+        let problem = format!("{rule}, and providers[{first}] has it already");
+        errors.push(ConfigError::new(format!("providers[{index}].{key}"), Some(value.to_owned()), problem));
+    }
+}
+
+fn models(config: &Config, errors: &mut Vec<ConfigError>) {
+    doubles("models", "model", config.models.iter().map(|model| model.name.as_str()), errors);
+    for (index, model) in config.models.iter().enumerate() {
+        for (at, target) in model.targets.iter().enumerate() {
+            known_provider(config, &format!("models[{index}].targets[{at}].provider"), &target.provider, errors);
+        }
+    }
+}
+
+fn keys(config: &Config, errors: &mut Vec<ConfigError>) {
+    // A default provider takes any name; without one only those of [[models]] lead anywhere.
+    let open = config.providers.iter().any(|provider| provider.default);
+    let mut hashes = HashSet::new();
+    for (index, key) in config.keys.iter().enumerate() {
+        // Zeros stand for a key that could not be read.
+        if key.sha256 != [0; 32] && !hashes.insert(key.sha256) {
+            errors.push(ConfigError::new(format!("keys[{index}].key"), None, "the same key is configured twice"));
+        }
+        for (at, name) in key.models.iter().enumerate().filter(|_| !open) {
+            let names = || config.models.iter().map(|model| model.name.as_str());
+            if !names().any(|known| known == name) {
+                let problem = dangling("[[models]]", name, names());
+                errors.push(ConfigError::new(format!("keys[{index}].models[{at}]"), Some(quoted(name)), problem));
+            }
+        }
+        if !key.may_name_subject && key.default_subject.is_none() && key.memory != super::MemorySwitch::Off {
+            let problem = "without it this key has no subject and so no memory: it may not name one (`may_name_subject = false`); or set memory = \"off\"";
+            errors.push(ConfigError::new(format!("keys[{index}].default_subject"), None, problem));
+        }
+    }
+}
+
+/// Our own calls (extraction, summaries, embeddings) need a provider with a key of ours.
+fn own_calls(config: &Config, errors: &mut Vec<ConfigError>) {
+    let calls = [
+        ("extract.provider", config.extract.model.as_ref().map(|model| model.provider.as_str())),
+        ("summary.provider", config.summary.model.as_ref().map(|model| model.provider.as_str())),
+        ("embeddings.provider", config.embeddings.provider.as_deref()),
+    ];
+    for (path, name) in calls {
+        let Some(name) = name else { continue };
+        known_provider(config, path, name, errors);
+        let provider = config.providers.iter().find(|provider| provider.name == name);
+        if provider.is_some_and(|provider| matches!(provider.api_key, ProviderKey::Client)) {
+            let problem = "this provider is called with the client's own key, which is never kept: name one with a key of its own";
+            errors.push(ConfigError::new(path, Some(quoted(name)), problem));
+        }
+    }
+}
+
+/// Listening to the world without keys must be meant.
+fn open_address(config: &Config, errors: &mut Vec<ConfigError>) {
+    let listen = config.server.listen;
+    if listen.ip().is_loopback() || !config.keys.is_empty() || config.allow_open {
+        return;
+    }
+    let problem = "this address can be reached by others and no [[keys]] are configured, so anyone could use this gateway and its memory; \
+                   configure [[keys]], listen on 127.0.0.1, or pass --allow-open if that is meant";
+    errors.push(ConfigError::new("server.listen", Some(quoted(&listen.to_string())), problem));
+}
+
+fn known_provider(config: &Config, path: &str, name: &str, errors: &mut Vec<ConfigError>) {
+    let names = || config.providers.iter().map(|provider| provider.name.as_str());
+    // An empty name was reported where it stands.
+    if !name.is_empty() && !names().any(|known| known == name) {
+        errors.push(ConfigError::new(path, Some(quoted(name)), dangling("[[providers]]", name, names())));
+    }
+}
+
+fn dangling<'w>(table: &str, name: &str, names: impl Iterator<Item = &'w str> + Clone) -> String {
+    let known: Vec<String> = names.clone().filter(|name| !name.is_empty()).map(quoted).collect();
+    let mut problem = format!("no {table} has this name");
+    if let Some(near) = nearest(name, names) {
+        problem.push_str(&format!("; did you mean {}?", quoted(near)));
+    }
+    match known.is_empty() {
+        true => problem.push_str("; none are configured"),
+        false => problem.push_str(&format!("; there are {}", known.join(", "))),
+    }
+    problem
+}
+
+fn doubles<'n>(table: &str, what: &str, names: impl Iterator<Item = &'n str>, errors: &mut Vec<ConfigError>) {
+    let mut seen = HashSet::new();
+    for (index, name) in names.enumerate().filter(|(_, name)| !name.is_empty()) {
+        if !seen.insert(name) {
+            let problem = format!("another {what} has this name already");
+            errors.push(ConfigError::new(format!("{table}[{index}].name"), Some(quoted(name)), problem));
+        }
+    }
+}

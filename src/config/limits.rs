@@ -1,0 +1,150 @@
+//! `[timeouts]`, `[retry]` and `[budget]`.
+
+use std::time::Duration;
+
+use super::reader::Section;
+use super::server::none_if_zero;
+
+/// `[timeouts]`: of calls upstream. `None` (0 in the file) = none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// `connect_ms`: until the connection stands.
+    pub connect: Option<Duration>,
+    /// `header_ms`: from the request to upstream's header; a reply that is not streamed comes only when it is complete.
+    pub header: Option<Duration>,
+    /// `first_token_ms`: from the header to the first content of a stream.
+    pub first_token: Option<Duration>,
+    /// `idle_ms`: silence within a body.
+    pub idle: Option<Duration>,
+    /// `total_ms`: all of it; not applied to streams.
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Some(Duration::from_secs(10)),
+            header: Some(Duration::from_secs(300)),
+            first_token: Some(Duration::from_secs(120)),
+            idle: Some(Duration::from_secs(120)),
+            total: Some(Duration::from_secs(600)),
+        }
+    }
+}
+
+impl Timeouts {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        let mut read = |key, default| s.millis(key, 0).map_or(default, none_if_zero);
+        Self {
+            connect: read("connect_ms", default.connect),
+            header: read("header_ms", default.header),
+            first_token: read("first_token_ms", default.first_token),
+            idle: read("idle_ms", default.idle),
+            total: read("total_ms", default.total),
+        }
+    }
+}
+
+/// `[retry]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// `attempts`: tries per target; 1 = no repeat (clients repeat on their own).
+    pub attempts: u32,
+    /// `cooldown_seconds`: how long a failing target is left alone, where upstream does not say.
+    pub cooldown: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 1, cooldown: Duration::from_secs(30) }
+    }
+}
+
+impl Retry {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            attempts: s.count("attempts", 1..=10).unwrap_or(default.attempts),
+            cooldown: s.seconds("cooldown_seconds", 0).unwrap_or(default.cooldown),
+        }
+    }
+}
+
+/// `[budget]`: how many tokens a request may carry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// `max_input_tokens`; none (0 in the file) = what the target's window leaves.
+    pub max_input_tokens: Option<u32>,
+    /// `memory_tokens`: how many of them the recollection may take.
+    pub memory_tokens: u32,
+    /// `output_reserve`: share of the window kept for the reply when the request does not say, 0 to 0.9.
+    pub output_reserve: f64,
+    /// `low_water`: share of the budget that a cut goes down to, 0.1 to 1.
+    pub low_water: f64,
+    /// `overflow`: what happens above the budget.
+    pub overflow: Overflow,
+    /// `profile`: how conversations are treated.
+    pub profile: Profile,
+    /// `sticky_tokens`: after a user turn longer than this its block stays in place until the next cut.
+    pub sticky_tokens: u32,
+}
+
+/// What happens above the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Cut whole units; 400 when the pinned rest is still too big.
+    Trim,
+    /// Never cut: 400.
+    Reject,
+    /// Cut, then shorten the largest text.
+    Shorten,
+}
+
+/// How conversations are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// No long-term memory, the window only.
+    Single,
+    /// The whole job.
+    Chat,
+    /// Tool results are shortened first, then cut.
+    Task,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            max_input_tokens: None,
+            memory_tokens: 1000,
+            output_reserve: 0.2,
+            low_water: 0.7,
+            overflow: Overflow::Trim,
+            profile: Profile::Chat,
+            sticky_tokens: 4000,
+        }
+    }
+}
+
+impl Budget {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            max_input_tokens: s.count("max_input_tokens", 0..=100_000_000).filter(|&tokens| tokens > 0),
+            memory_tokens: s.count("memory_tokens", 0..=1_000_000).unwrap_or(default.memory_tokens),
+            output_reserve: s.number("output_reserve", default.output_reserve, 0.0..=0.9),
+            low_water: s.number("low_water", default.low_water, 0.1..=1.0),
+            overflow: s.choice(
+                "overflow",
+                default.overflow,
+                &[("trim", Overflow::Trim), ("reject", Overflow::Reject), ("shorten", Overflow::Shorten)],
+            ),
+            profile: s.choice(
+                "profile",
+                default.profile,
+                &[("single", Profile::Single), ("chat", Profile::Chat), ("task", Profile::Task)],
+            ),
+            sticky_tokens: s.count("sticky_tokens", 0..=100_000_000).unwrap_or(default.sticky_tokens),
+        }
+    }
+}

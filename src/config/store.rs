@@ -1,0 +1,181 @@
+//! `[store]`, `[vectors]` and `[redis]`: where things are kept.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::provider::http_url;
+use super::reader::Section;
+use crate::base::Secret;
+
+/// `[store]`: the records.
+#[derive(Clone, Debug)]
+pub struct StoreSection {
+    /// `url`: which database.
+    pub url: StoreUrl,
+    /// `data`: the folder of the embedded default; none = the user's data folder (see [`super::Config::data_folder`]).
+    pub data: Option<PathBuf>,
+    /// `durability`: what an acknowledged exchange survives.
+    pub durability: Durability,
+    /// `trace_days`: how long what was shown for an answer is kept, for `explain`, in days; 0 = not at all.
+    pub trace_days: u32,
+    /// `acknowledge_wait_ms`: how long the end of a reply waits for its outbox row, before it is released and counted.
+    pub acknowledge_wait: Duration,
+}
+
+/// Which database.
+#[derive(Clone, Debug)]
+pub enum StoreUrl {
+    /// SQLite in the data folder.
+    Embedded,
+    /// `sqlite://PATH`.
+    Sqlite(PathBuf),
+    /// `postgres://…`; a secret, since it holds a password.
+    Postgres(Secret),
+}
+
+/// What an acknowledged exchange survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// `process`: kill -9.
+    Process,
+    /// `power`: loss of power too, at the cost of a disk flush per group commit.
+    Power,
+}
+
+impl Default for StoreSection {
+    fn default() -> Self {
+        Self {
+            url: StoreUrl::Embedded,
+            data: None,
+            durability: Durability::Process,
+            trace_days: 30,
+            acknowledge_wait: Duration::from_millis(250),
+        }
+    }
+}
+
+impl StoreSection {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        if s.has("url") && s.has("data") {
+            s.wrong("data", "is the folder of the embedded default: give either `url` or `data`");
+        }
+        let url = s.parsed("url", "\"sqlite://PATH\" or \"postgres://USER:PASSWORD@HOST/DATABASE\"", store_url);
+        Self {
+            url: url.unwrap_or(default.url),
+            data: s.path("data"),
+            durability: s.choice(
+                "durability",
+                default.durability,
+                &[("process", Durability::Process), ("power", Durability::Power)],
+            ),
+            trace_days: s.count("trace_days", 0..=3650).unwrap_or(default.trace_days),
+            acknowledge_wait: s.millis("acknowledge_wait_ms", 1).unwrap_or(default.acknowledge_wait),
+        }
+    }
+}
+
+fn store_url(text: &str) -> Option<StoreUrl> {
+    if let Some(path) = text.strip_prefix("sqlite://") {
+        return (!path.is_empty() && !path.contains(['?', '\0'])).then(|| StoreUrl::Sqlite(PathBuf::from(path)));
+    }
+    let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"))?;
+    (!rest.is_empty()).then(|| StoreUrl::Postgres(Secret::from(text)))
+}
+
+/// `[vectors]`: the index of embeddings.
+#[derive(Clone, Debug)]
+pub struct Vectors {
+    /// `engine`.
+    pub engine: VectorsEngine,
+    /// `url`: of the Qdrant server.
+    pub url: Option<String>,
+    /// `api_key`: of the Qdrant server.
+    pub api_key: Option<Secret>,
+    /// `tenant_isolation`: how tenants are kept apart in it.
+    pub tenant_isolation: TenantIsolation,
+}
+
+/// Where embeddings are searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorsEngine {
+    /// In the process, exact within a scope.
+    Embedded,
+    /// In PostgreSQL.
+    Pgvector,
+    /// In a Qdrant server.
+    Qdrant,
+}
+
+/// How tenants are kept apart in a shared index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TenantIsolation {
+    /// `payload`: one collection, every query filtered, with a tenant index.
+    Payload,
+    /// `collection`: one collection per tenant.
+    Collection,
+}
+
+impl Default for Vectors {
+    fn default() -> Self {
+        Self { engine: VectorsEngine::Embedded, url: None, api_key: None, tenant_isolation: TenantIsolation::Payload }
+    }
+}
+
+impl Vectors {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        let engine = s.choice(
+            "engine",
+            default.engine,
+            &[
+                ("embedded", VectorsEngine::Embedded),
+                ("pgvector", VectorsEngine::Pgvector),
+                ("qdrant", VectorsEngine::Qdrant),
+            ],
+        );
+        if engine == VectorsEngine::Qdrant && !s.has("url") {
+            s.wrong("engine", "needs `url` beside it");
+        }
+        if engine != VectorsEngine::Qdrant {
+            for key in ["url", "api_key"].into_iter().filter(|key| s.has(key)) {
+                s.wrong_secret(key, "goes with engine = \"qdrant\" only");
+            }
+        }
+        Self {
+            engine,
+            url: http_url(s, "url"),
+            api_key: s.secret("api_key"),
+            tenant_isolation: s.choice(
+                "tenant_isolation",
+                default.tenant_isolation,
+                &[("payload", TenantIsolation::Payload), ("collection", TenantIsolation::Collection)],
+            ),
+        }
+    }
+}
+
+/// `[redis]`: what several replicas share in memory.
+#[derive(Clone, Debug)]
+pub struct Redis {
+    /// `url`; none = no Redis. A secret, since it may hold a password.
+    pub url: Option<Secret>,
+    /// `prefix`: what all keys begin with.
+    pub prefix: String,
+}
+
+impl Default for Redis {
+    fn default() -> Self {
+        Self { url: None, prefix: "backstory:".to_owned() }
+    }
+}
+
+impl Redis {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let url = s.parsed("url", "\"redis://HOST:PORT\" or \"rediss://HOST:PORT\"", |text| {
+            let rest = text.strip_prefix("redis://").or_else(|| text.strip_prefix("rediss://"))?;
+            (!rest.is_empty()).then(|| Secret::from(text))
+        });
+        Self { url, prefix: s.name("prefix").unwrap_or_else(|| Self::default().prefix) }
+    }
+}

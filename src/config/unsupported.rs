@@ -1,0 +1,64 @@
+//! What can be configured but not yet done by this build. `serve` refuses to start on any of it: nothing is silently ignored.
+
+use super::{Config, EmbeddingsEngine, ProviderKind, StoreUrl, VectorsEngine};
+
+impl Config {
+    /// Returns a sentence for each configured thing that this build cannot do; empty = it can do all of it.
+    #[must_use]
+    pub fn unsupported(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let mut cannot = |configured: bool, sentence: &str| {
+            if configured {
+                out.push(sentence.to_owned());
+            }
+        };
+        cannot(
+            self.server.admin_listen.is_some(),
+            "server.admin_listen: a separate admin address is not supported yet; leave it out",
+        );
+        cannot(
+            self.server.tls.is_some(),
+            "server.tls_cert: TLS is not supported yet; terminate it in front of Backstory",
+        );
+        cannot(
+            matches!(self.store.url, StoreUrl::Postgres(_)),
+            "store.url: PostgreSQL is not supported yet; use sqlite://… or leave it out",
+        );
+        cannot(self.vectors.engine != VectorsEngine::Embedded, "vectors.engine: only \"embedded\" is supported yet");
+        cannot(self.redis.url.is_some(), "redis.url: Redis is not supported yet; leave it out");
+        cannot(
+            self.extract.model.is_some(),
+            "extract.model: extraction by a model is not supported yet; leave provider and model out, rules do it",
+        );
+        cannot(
+            self.extract.keep_exchanges_days > 0,
+            "extract.keep_exchanges_days: keeping raw exchanges is not supported yet; leave it out",
+        );
+        cannot(
+            self.summary.model.is_some(),
+            "summary.model: summaries by a model are not supported yet; leave provider and model out",
+        );
+        cannot(
+            self.embeddings.engine != EmbeddingsEngine::Off,
+            "embeddings.engine: only \"off\" is supported yet; words find without it",
+        );
+        cannot(self.rerank.url.is_some(), "rerank.url: a rerank endpoint is not supported yet; leave it out");
+        cannot(
+            self.telemetry.otlp_endpoint.is_some(),
+            "telemetry.otlp_endpoint: export of traces is not supported yet; leave it out",
+        );
+        for provider in &self.providers {
+            let name = &provider.name;
+            match provider.kind {
+                ProviderKind::OpenAi => {}
+                ProviderKind::Azure => {
+                    out.push(format!("provider {name}: kind \"azure\" is not supported yet; only \"openai\" is"))
+                }
+                ProviderKind::Anthropic => {
+                    out.push(format!("provider {name}: kind \"anthropic\" is not supported yet; only \"openai\" is"))
+                }
+            }
+        }
+        out
+    }
+}
