@@ -29,10 +29,12 @@ pub use memory::{
     Embeddings, EmbeddingsEngine, Extract, Memory, MemoryRules, ModelRef, Recall, RecallWeights, Rerank, Summary,
 };
 pub use provider::{Model, Provider, ProviderKey, ProviderKind, Target};
-pub use server::{Admin, LogFormat, Server, Telemetry, Tls};
+pub use server::{Admin, Server, Telemetry, Tls};
 pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
 
 use reader::{Reader, Section};
+
+pub use crate::telemetry::LogFormat;
 
 /// The largest configuration file that is read, in bytes.
 const MAX_FILE_BYTES: usize = 1 << 20;
@@ -225,3 +227,6 @@ impl Config {
         Ok(config)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,6 +75,8 @@ impl Provider {
             kind: s.choice("kind", ProviderKind::OpenAi, &kinds),
             base_url: http_url(s, "base_url").unwrap_or_default(),
             api_key: match s.secret("api_key") {
+                // Reported already; it must not be reported once more as missing.
+                None if s.has("api_key") => ProviderKey::Own(Secret::from("")),
                 None => ProviderKey::None,
                 Some(key) if key.expose() == "client" => ProviderKey::Client,
                 Some(key) => ProviderKey::Own(key),

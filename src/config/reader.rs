@@ -435,7 +435,7 @@ pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> O
         return None;
     }
     let (distance, word) = words.map(|word| (distance(text, word), word)).min()?;
-    (distance <= (word.len() / 3).max(1)).then_some(word)
+    (distance <= word.len().div_ceil(3)).then_some(word)
 }
 
 /// The number of single-character edits between two words.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::provider::http_url;
 use super::reader::Section;
 use crate::base::Secret;
+use crate::telemetry::LogFormat;
 
 const ADDRESS: &str = "an address and a port, as in \"127.0.0.1:8080\" or \"[::1]:8080\"";
 
@@ -118,15 +119,6 @@ pub struct Telemetry {
     pub level: String,
 }
 
-/// The form of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 impl Default for Telemetry {
     fn default() -> Self {
         Self { otlp_endpoint: None, log: LogFormat::Text, level: "info".to_owned() }
@@ -136,17 +128,19 @@ impl Default for Telemetry {
 impl Telemetry {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         let default = Self::default();
-        let level = s.parsed(
-            "level",
-            "a level (error, warn, info, debug, trace) or a filter, as in \"backstory=debug,warn\"",
-            |text| {
-                text.parse::<tracing_subscriber::EnvFilter>().ok().filter(|_| !text.is_empty()).map(|_| text.to_owned())
-            },
-        );
+        let levels = "error, warn, info, debug, trace, off, or a filter, as in \"backstory=debug,warn\"";
+        let level = s.parsed("level", levels, |text| is_filter(text).then(|| text.to_owned()));
         Self {
             otlp_endpoint: http_url(s, "otlp_endpoint"),
             log: s.choice("log", default.log, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
             level: level.unwrap_or(default.level),
         }
     }
+}
+
+/// A bare word must be a level: as a filter any word would pass, and quietly silence the log.
+fn is_filter(text: &str) -> bool {
+    let is_level = |word: &str| ["error", "warn", "info", "debug", "trace", "off"].contains(&word);
+    let words_fit = text.split(',').all(|part| part.contains('=') || is_level(part.trim()));
+    words_fit && tracing_subscriber::EnvFilter::try_new(text).is_ok()
 }
