@@ -1,1 +1,15 @@
-//! Placeholder.
+//! What an operator sees: the names of spans and fields, the metrics, and the log on standard error.
+//!
+//! Everyone uses the names and the [`Metrics`]; only `cli` calls [`init`]. Nothing here ever takes a prompt, a reply, a
+//! memory, a key or an id as a label: labels are closed sets, so that the number of series is fixed at compile time.
+
+mod init;
+pub mod labels;
+mod metrics;
+pub mod names;
+
+pub use init::{LogFormat, init};
+pub use labels::{
+    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, Label, Outcome, RecallOutcome, ReleaseReason, Route,
+};
+pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Metrics};

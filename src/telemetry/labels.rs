@@ -1,0 +1,247 @@
+//! The closed sets of label values.
+
+/// A label whose values are known at compile time.
+pub trait Label: Copy + 'static {
+    /// The name of the label.
+    const NAME: &'static str;
+    /// All values, in the order of [`Label::index`].
+    const ALL: &'static [Self];
+
+    /// Place of the value in [`Label::ALL`].
+    fn index(self) -> usize;
+
+    /// The value as it is written.
+    fn text(self) -> &'static str;
+}
+
+macro_rules! label {
+    ($(#[$doc:meta])* $type:ident = $label:literal { $($(#[$value_doc:meta])* $value:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type {
+            $($(#[$value_doc])* $value,)+
+        }
+
+        impl Label for $type {
+            const NAME: &'static str = $label;
+            const ALL: &'static [Self] = &[$(Self::$value,)+];
+
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn text(self) -> &'static str {
+                match self {
+                    $(Self::$value => $text,)+
+                }
+            }
+        }
+    };
+}
+
+label! {
+    /// Which part of the API.
+    Route = "route" {
+        /// `/v1/chat/completions`.
+        Chat = "chat",
+        /// `/v1/embeddings`.
+        Embeddings = "embeddings",
+        /// `/v1/models`.
+        Models = "models",
+        /// Any other `/v1/*`.
+        Passthrough = "passthrough",
+        /// `/memory/v1/explain`.
+        Explain = "explain",
+        /// `/memory/v1/recall`.
+        Recall = "recall",
+        /// The rest of `/memory/v1`.
+        Memory = "memory",
+        /// `/admin/v1`.
+        Admin = "admin",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+label! {
+    /// How a request ended.
+    Outcome = "outcome" {
+        /// 2xx, complete.
+        Ok = "2xx",
+        /// 3xx.
+        Redirect = "3xx",
+        /// 4xx.
+        ClientError = "4xx",
+        /// 5xx.
+        ServerError = "5xx",
+        /// The client left before the end.
+        ClientGone = "client_gone",
+        /// A stream that broke after it had begun.
+        Cut = "cut",
+    }
+}
+
+impl Outcome {
+    /// The outcome of a reply that ended as it should.
+    #[must_use]
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            0..300 => Self::Ok,
+            300..400 => Self::Redirect,
+            400..500 => Self::ClientError,
+            _ => Self::ServerError,
+        }
+    }
+}
+
+label! {
+    /// How a recall ended.
+    RecallOutcome = "outcome" {
+        /// Something was shown.
+        Hit = "hit",
+        /// Nothing is known.
+        Miss = "miss",
+        /// It was not asked: no subject, or switched off.
+        Skipped = "skipped",
+        /// The deadline passed.
+        Timeout = "timeout",
+        /// It failed; the request went on without memory.
+        Error = "error",
+        /// What the turn was shown before was shown again.
+        Pinned = "pinned",
+    }
+}
+
+label! {
+    /// What became of a proposal.
+    ExtractOutcome = "outcome" {
+        /// It changed a fact.
+        Accepted = "accepted",
+        /// It was refused.
+        Refused = "refused",
+        /// It is held back.
+        Quarantined = "quarantined",
+        /// An episode was stored.
+        Episode = "episode",
+    }
+}
+
+label! {
+    /// Why, in a closed set.
+    ExtractReason = "reason" {
+        /// A new value.
+        Insert = "insert",
+        /// The same value again.
+        Reinforce = "reinforce",
+        /// It took another's place.
+        Supersede = "supersede",
+        /// It waits for a person.
+        Contest = "contest",
+        /// A value was taken back.
+        Retire = "retire",
+        /// It changed nothing.
+        Ignore = "ignore",
+        /// Its evidence is not in the user's words.
+        NoEvidence = "no_evidence",
+        /// Its evidence is quoted, fenced, or context.
+        NotOwnWords = "not_own_words",
+        /// It is not meant to last: small talk, a one-off task.
+        Fleeting = "fleeting",
+        /// Its value does not fit its key.
+        BadValue = "bad_value",
+        /// It gives orders to the assistant.
+        Instruction = "instruction",
+        /// It holds a secret.
+        Secret = "secret",
+        /// It was erased or deleted before.
+        Tombstone = "tombstone",
+        /// The same sentence comes from many subjects.
+        Boilerplate = "boilerplate",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+label! {
+    /// What tokens were for.
+    Direction = "direction" {
+        /// Of the prompt.
+        Input = "input",
+        /// Of the reply.
+        Output = "output",
+        /// Of the prompt, taken from upstream's cache.
+        Cached = "cached",
+        /// Of the reply, for reasoning.
+        Reasoning = "reasoning",
+        /// Of the prompt, put in by us.
+        Memory = "memory",
+    }
+}
+
+label! {
+    /// How an attempt ended.
+    AttemptOutcome = "outcome" {
+        /// 2xx to its end.
+        Ok = "ok",
+        /// 4xx other than 429.
+        ClientError = "4xx",
+        /// 429.
+        Limited = "429",
+        /// 5xx.
+        ServerError = "5xx",
+        /// No connection.
+        Connect = "connect",
+        /// One of the timeouts.
+        Timeout = "timeout",
+        /// The body broke off.
+        Cut = "cut",
+        /// An error inside a 200.
+        ErrorEvent = "error_event",
+        /// The client left.
+        Cancelled = "cancelled",
+    }
+}
+
+label! {
+    /// Why the end of a reply was let go without its outbox row.
+    ReleaseReason = "reason" {
+        /// The store was too slow.
+        Timeout = "timeout",
+        /// The queue to the store was full.
+        Full = "full",
+        /// The store failed.
+        Failed = "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<L: Label + PartialEq + std::fmt::Debug>() {
+        for (index, value) in L::ALL.iter().enumerate() {
+            assert_eq!(value.index(), index, "{value:?}");
+        }
+        let texts: std::collections::HashSet<_> = L::ALL.iter().map(|value| value.text()).collect();
+        assert_eq!(texts.len(), L::ALL.len());
+    }
+
+    #[test]
+    fn every_label_value_has_its_own_place_and_text() {
+        check::<Route>();
+        check::<Outcome>();
+        check::<RecallOutcome>();
+        check::<ExtractOutcome>();
+        check::<ExtractReason>();
+        check::<Direction>();
+        check::<AttemptOutcome>();
+        check::<ReleaseReason>();
+    }
+
+    #[test]
+    fn a_status_has_its_class() {
+        assert_eq!(Outcome::of_status(200), Outcome::Ok);
+        assert_eq!(Outcome::of_status(404), Outcome::ClientError);
+        assert_eq!(Outcome::of_status(504), Outcome::ServerError);
+    }
+}

@@ -1,0 +1,344 @@
+//! The metrics, in Prometheus form.
+//!
+//! All series exist from the start, one for each combination of label values, and are held in arrays: to count is an
+//! index and an atomic addition, without a look-up.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::labels::{
+    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, Label, Outcome, RecallOutcome, ReleaseReason, Route,
+};
+
+/// The content type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type LabelSet = Vec<(&'static str, &'static str)>;
+
+/// A counter for each value of a label.
+#[derive(Debug)]
+pub struct Counters<L> {
+    cells: Vec<Counter>,
+    label: PhantomData<L>,
+}
+
+impl<L: Label> Counters<L> {
+    fn register(registry: &mut Registry, name: &str, help: &str) -> Self {
+        let family = Family::<LabelSet, Counter>::default();
+        let cells = L::ALL.iter().map(|value| family.get_or_create_owned(&vec![(L::NAME, value.text())])).collect();
+        registry.register(name, help, family);
+        Self { cells, label: PhantomData }
+    }
+
+    /// Counts one.
+    pub fn inc(&self, label: L) {
+        self.add(label, 1);
+    }
+
+    /// Counts `n`.
+    pub fn add(&self, label: L, n: u64) {
+        self.cells[label.index()].inc_by(n);
+    }
+
+    /// The count so far.
+    #[must_use]
+    pub fn get(&self, label: L) -> u64 {
+        self.cells[label.index()].get()
+    }
+}
+
+/// A counter for each pair of values of two labels.
+#[derive(Debug)]
+pub struct Counters2<A, B> {
+    cells: Vec<Counter>,
+    labels: PhantomData<(A, B)>,
+}
+
+impl<A: Label, B: Label> Counters2<A, B> {
+    fn register(registry: &mut Registry, name: &str, help: &str) -> Self {
+        let family = Family::<LabelSet, Counter>::default();
+        let pairs = A::ALL.iter().flat_map(|a| B::ALL.iter().map(move |b| (a, b)));
+        let cells =
+            pairs.map(|(a, b)| family.get_or_create_owned(&vec![(A::NAME, a.text()), (B::NAME, b.text())])).collect();
+        registry.register(name, help, family);
+        Self { cells, labels: PhantomData }
+    }
+
+    /// Counts one.
+    pub fn inc(&self, a: A, b: B) {
+        self.cells[a.index() * B::ALL.len() + b.index()].inc();
+    }
+
+    /// The count so far.
+    #[must_use]
+    pub fn get(&self, a: A, b: B) -> u64 {
+        self.cells[a.index() * B::ALL.len() + b.index()].get()
+    }
+}
+
+/// One more of something that is counted while it lasts; one less when this is dropped.
+#[derive(Debug)]
+#[must_use = "it counts only while it is held"]
+pub struct Held(Gauge);
+
+impl Held {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// All metrics. Made once; everyone counts in it directly.
+pub struct Metrics {
+    registry: Registry,
+    /// Requests by part of the API and how they ended.
+    pub requests: Counters2<Route, Outcome>,
+    /// Our own time in a chat request: all but upstream's, in seconds.
+    pub overhead_seconds: Histogram,
+    /// Recalls by how they ended.
+    pub recalls: Counters<RecallOutcome>,
+    /// Time of a recall, in seconds.
+    pub recall_seconds: Histogram,
+    /// Exchanges that were made durable.
+    pub outbox_appended: Counter,
+    /// Replies whose end was let go without their outbox row.
+    pub outbox_released: Counters<ReleaseReason>,
+    /// Exchanges that could not be learned from and are tried again.
+    pub outbox_retried: Counter,
+    /// Exchanges that were given up.
+    pub outbox_dead: Counter,
+    outbox_depth: Gauge,
+    outbox_oldest_seconds: Gauge<f64, AtomicU64>,
+    /// Proposals by what became of them and why.
+    pub extracted: Counters2<ExtractOutcome, ExtractReason>,
+    /// Time of learning from one exchange, in seconds.
+    pub extract_seconds: Histogram,
+    /// Tokens by what they were for.
+    pub tokens: Counters<Direction>,
+    /// Messages that were cut.
+    pub cut_messages: Counter,
+    /// Our estimate of a prompt's tokens against upstream's count: (estimate − count) / count.
+    pub token_estimate_error: Histogram,
+    in_flight: Gauge,
+    streams_open: Gauge,
+    /// Attempts by how they ended.
+    pub attempts: Counters<AttemptOutcome>,
+    /// Time from a request upstream to its header, in seconds.
+    pub upstream_header_seconds: Histogram,
+    /// Panics that were caught.
+    pub panics: Counter,
+    store_degraded: Gauge<i64, AtomicI64>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Makes all series, at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut r = Registry::with_prefix("backstory");
+        Self {
+            requests: Counters2::register(&mut r, "requests", "Requests by part of the API and how they ended"),
+            overhead_seconds: histogram(
+                &mut r,
+                "request_overhead_seconds",
+                "Own time in a chat request, without upstream's",
+                FAST,
+            ),
+            recalls: Counters::register(&mut r, "recall", "Recalls by how they ended"),
+            recall_seconds: histogram(&mut r, "recall_seconds", "Time of a recall", FAST),
+            outbox_appended: counter(&mut r, "outbox_appended", "Exchanges made durable"),
+            outbox_released: Counters::register(
+                &mut r,
+                "outbox_released",
+                "Replies whose end was let go without their outbox row",
+            ),
+            outbox_retried: counter(
+                &mut r,
+                "outbox_retried",
+                "Exchanges that failed to be learned and are tried again",
+            ),
+            outbox_dead: counter(&mut r, "outbox_dead", "Exchanges that were given up"),
+            outbox_depth: gauge(&mut r, "outbox_depth", "Exchanges that wait to be learned from"),
+            outbox_oldest_seconds: gauge_f64(&mut r, "outbox_oldest_seconds", "Age of the oldest of them"),
+            extracted: Counters2::register(&mut r, "extracted", "Proposals by what became of them and why"),
+            extract_seconds: histogram(&mut r, "extract_seconds", "Time of learning from one exchange", FAST),
+            tokens: Counters::register(&mut r, "tokens", "Tokens by what they were for"),
+            cut_messages: counter(&mut r, "context_cut_messages", "Messages left out to keep a budget"),
+            token_estimate_error: histogram(
+                &mut r,
+                "token_estimate_error_ratio",
+                "Estimated prompt tokens against upstream's count: (estimate - count) / count",
+                ERROR,
+            ),
+            in_flight: gauge(&mut r, "requests_in_flight", "Requests whose reply body has not ended"),
+            streams_open: gauge(&mut r, "streams_open", "Streamed replies that have not ended"),
+            attempts: Counters::register(&mut r, "upstream_attempts", "Attempts by how they ended"),
+            upstream_header_seconds: histogram(
+                &mut r,
+                "upstream_header_seconds",
+                "Time from a request upstream to its header",
+                SLOW,
+            ),
+            panics: counter(&mut r, "panics", "Panics that were caught"),
+            store_degraded: gauge(
+                &mut r,
+                "store_degraded",
+                "1 while the store cannot be used and requests pass without memory",
+            ),
+            registry: r,
+        }
+    }
+
+    /// All metrics as text, in [`CONTENT_TYPE`].
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = String::with_capacity(16 << 10);
+        encode(&mut text, &self.registry).expect("writing into a String cannot fail");
+        text
+    }
+
+    /// Counts a request while it lasts: until its reply body ends.
+    pub fn in_flight(&self) -> Held {
+        Held::new(&self.in_flight)
+    }
+
+    /// Counts a streamed reply while it lasts.
+    pub fn stream_open(&self) -> Held {
+        Held::new(&self.streams_open)
+    }
+
+    /// Says how full the outbox is.
+    pub fn set_outbox(&self, waiting: u64, oldest: Option<Duration>) {
+        self.outbox_depth.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        self.outbox_oldest_seconds.set(oldest.map_or(0.0, |age| age.as_secs_f64()));
+    }
+
+    /// Says whether the store can be used.
+    pub fn set_store_degraded(&self, degraded: bool) {
+        self.store_degraded.set(i64::from(degraded));
+    }
+
+    /// Notes how far an estimate was from what upstream counted.
+    pub fn observe_token_estimate(&self, estimated: u64, counted: u64) {
+        if counted > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+            self.token_estimate_error.observe((estimated as f64 - counted as f64) / counted as f64);
+        }
+    }
+}
+
+/// Buckets from 50 µs to 1 s.
+const FAST: &[f64] = &[0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
+/// Buckets from 10 ms to 5 min.
+const SLOW: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+/// Buckets of a relative error.
+const ERROR: &[f64] = &[-0.5, -0.2, -0.1, -0.05, -0.02, -0.01, 0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
+
+fn histogram(registry: &mut Registry, name: &str, help: &str, buckets: &'static [f64]) -> Histogram {
+    let histogram = Histogram::new(buckets.iter().copied());
+    registry.register(name, help, histogram.clone());
+    histogram
+}
+
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
+    let counter = Counter::default();
+    registry.register(name, help, counter.clone());
+    counter
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, help, gauge.clone());
+    gauge
+}
+
+fn gauge_f64(registry: &mut Registry, name: &str, help: &str) -> Gauge<f64, AtomicU64> {
+    let gauge = Gauge::<f64, AtomicU64>::default();
+    registry.register(name, help, gauge.clone());
+    gauge
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_rendered() {
+        let metrics = Metrics::new();
+        metrics.requests.inc(Route::Chat, Outcome::Ok);
+        metrics.recalls.inc(RecallOutcome::Hit);
+        metrics.tokens.add(Direction::Input, 7);
+        metrics.recall_seconds.observe(0.0007);
+        metrics.set_outbox(3, Some(Duration::from_millis(1500)));
+        let text = metrics.render();
+        for line in [
+            r#"backstory_requests_total{route="chat",outcome="2xx"} 1"#,
+            r#"backstory_recall_total{outcome="hit"} 1"#,
+            r#"backstory_recall_total{outcome="timeout"} 0"#,
+            r#"backstory_tokens_total{direction="input"} 7"#,
+            r#"backstory_recall_seconds_bucket{le="0.001"} 1"#,
+            "backstory_recall_seconds_count 1",
+            "backstory_outbox_depth 3",
+            "backstory_outbox_oldest_seconds 1.5",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_series_does_not_grow_by_counting() {
+        let metrics = Metrics::new();
+        let before = metrics.render().lines().count();
+        for route in Route::ALL {
+            for outcome in Outcome::ALL {
+                metrics.requests.inc(*route, *outcome);
+            }
+        }
+        assert_eq!(metrics.requests.get(Route::Other, Outcome::Cut), 1);
+        assert_eq!(metrics.render().lines().count(), before);
+    }
+
+    #[test]
+    fn a_held_stream_is_counted_until_it_is_dropped() {
+        let metrics = Metrics::new();
+        let held = metrics.stream_open();
+        assert!(metrics.render().contains("\nbackstory_streams_open 1\n"));
+        drop(held);
+        assert!(metrics.render().contains("\nbackstory_streams_open 0\n"));
+    }
+
+    #[test]
+    fn an_estimate_without_a_count_is_no_error() {
+        let metrics = Metrics::new();
+        metrics.observe_token_estimate(10, 0);
+        metrics.observe_token_estimate(102, 100);
+        assert!(metrics.render().contains("\nbackstory_token_estimate_error_ratio_count 1\n"));
+    }
+}
