@@ -1,0 +1,72 @@
+//! The client's side: one HTTP/1.1 connection, as lean as it can be, so that it measures the server and not itself.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::Result;
+
+/// Where requests go, and with which key.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) address: String,
+    pub(crate) key: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    target: Target,
+    /// Ends the connection's task when the connection is dropped.
+    _driver: JoinSet<()>,
+}
+
+impl Connection {
+    pub(crate) async fn open(target: &Target) -> Result<Self> {
+        let socket = TcpStream::connect(&target.address).await?;
+        socket.set_nodelay(true)?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await?;
+        let mut driver = JoinSet::new();
+        driver.spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(Self { sender, target: target.clone(), _driver: driver })
+    }
+
+    /// Sends one request and returns the reply as soon as its header is there.
+    pub(crate) async fn send(&mut self, path: &str, body: Bytes) -> Result<Response<Incoming>> {
+        self.sender.ready().await?;
+        let request = Request::post(path)
+            .header("host", &self.target.address)
+            .header("authorization", format!("Bearer {}", self.target.key))
+            .header("content-type", "application/json")
+            .body(Full::new(body))?;
+        let response = self.sender.send_request(request).await?;
+        if !response.status().is_success() {
+            let status = response.status();
+            let said = response.into_body().collect().await?.to_bytes();
+            let said = String::from_utf8_lossy(&said[..said.len().min(500)]).into_owned();
+            return Err(format!("{path} answered {status}: {said}").into());
+        }
+        Ok(response)
+    }
+
+    /// Sends one request and reads the whole reply.
+    pub(crate) async fn exchange(&mut self, path: &str, body: Bytes) -> Result<Bytes> {
+        Ok(self.send(path, body).await?.into_body().collect().await?.to_bytes())
+    }
+}
+
+/// The time that upstream writes into its chunks: one clock for all processes of the machine.
+#[expect(clippy::disallowed_methods, reason = "two processes compare times, so it must be the machine's clock")]
+pub(crate) fn wall_clock_nanos() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,100 @@
+//! Measures what the gateway costs, on loopback and in one go: direct, a bare hyper reverse proxy, Backstory with memory
+//! off, and with memory on (10,000 episodes in the scope, durable outbox).
+//!
+//!     cargo bench --bench gateway                          # everything, under five minutes
+//!     cargo bench --bench gateway -- --quick               # a shorter look, under one minute
+//!     cargo bench --bench gateway -- --systems direct,bare # some of the four
+//!
+//! Each system is a process of its own. The upstream and the bare proxy are this program, started again in another role;
+//! Backstory is the release binary. `benches/README.md` says how to read the result.
+
+mod backstory;
+mod bare;
+mod client;
+mod load;
+mod measure;
+mod process;
+mod prompts;
+mod report;
+mod streams;
+mod upstream;
+
+use std::error::Error;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// How long and how often to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Every measurement is made this often, in turn over the systems, so that a disturbance hits all alike.
+    pub(crate) rounds: usize,
+    pub(crate) warm_up: Duration,
+    pub(crate) saturation: Duration,
+    pub(crate) fixed_rate: Duration,
+    pub(crate) streams: Duration,
+    pub(crate) episodes: usize,
+}
+
+impl Effort {
+    const FULL: Self = Self {
+        rounds: 3,
+        warm_up: Duration::from_millis(500),
+        saturation: Duration::from_secs(3),
+        fixed_rate: Duration::from_secs(4),
+        streams: Duration::from_secs(3),
+        episodes: 10_000,
+    };
+
+    const QUICK: Self = Self {
+        rounds: 1,
+        warm_up: Duration::from_millis(300),
+        saturation: Duration::from_millis(1_500),
+        fixed_rate: Duration::from_secs(2),
+        streams: Duration::from_millis(1_500),
+        episodes: 10_000,
+    };
+}
+
+fn main() -> ExitCode {
+    let outcome = match process::role().as_deref() {
+        Some(upstream::ROLE) => upstream::serve(),
+        Some(bare::ROLE) => bare::serve(),
+        Some(other) => Err(format!("no such role: {other}").into()),
+        None => run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("gateway bench: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let mut effort = Effort::FULL;
+    let mut wanted = measure::System::ALL.to_vec();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => effort = Effort::QUICK,
+            "--systems" => wanted = measure::System::parse_list(&arguments.next().unwrap_or_default())?,
+            // What cargo adds for every bench.
+            "--bench" => {}
+            other => return Err(format!("unknown argument {other}; known: --quick, --systems LIST").into()),
+        }
+    }
+    let results = measure::all(&wanted, effort)?;
+    say(&report::table(&results));
+    let path = report::write_json(&results, effort)?;
+    say(&format!("the same as JSON: {}", path.display()));
+    Ok(())
+}
+
+/// Prints a line. A closed pipe is no reason to stop measuring.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}

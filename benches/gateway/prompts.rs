@@ -1,0 +1,134 @@
+//! The requests: small ones (about 600 bytes) and ones with a history of 100 KB, each with another question, so that
+//! nothing is answered from a cache and every exchange is a new user turn. The episodes are made of the same words.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+const SYSTEM: &str = "You are a helpful travel assistant of a small railway company. Answer in two or three short \
+    sentences, name prices only when you know them, and never promise a seat that was not booked. When a guest is \
+    delayed, be kind, say what will happen next, and offer the next connection.";
+const HISTORY_BYTES: usize = 100_000;
+
+const SUBJECTS: [&str; 16] = [
+    "the night train",
+    "a window seat",
+    "the bicycle ticket",
+    "my season pass",
+    "the dining car",
+    "a group fare",
+    "the ferry link",
+    "lost luggage",
+    "the winter timetable",
+    "a sleeping berth",
+    "the mountain line",
+    "a refund",
+    "the station cafe",
+    "platform lifts",
+    "the coast express",
+    "a family discount",
+];
+const PLACES: [&str; 16] = [
+    "Lisbon", "Oslo", "Trieste", "Ghent", "Porto", "Bergen", "Zagreb", "Turin", "Malaga", "Gdansk", "Leipzig", "Basel",
+    "Nantes", "Seville", "Utrecht", "Graz",
+];
+const MATTERS: [&str; 16] = [
+    "was delayed by snow",
+    "costs less on Tuesdays",
+    "needs a reservation",
+    "was booked twice",
+    "leaves from track nine",
+    "has no wheelchair space",
+    "was moved to the morning",
+    "is sold out in August",
+    "can be cancelled until noon",
+    "was paid with a voucher",
+    "connects with the bus",
+    "has a broken heater",
+    "takes two hours longer",
+    "was upgraded",
+    "is noisy near the engine",
+    "was recommended by a friend",
+];
+
+/// Makes request bodies of one shape.
+#[derive(Debug)]
+pub(crate) struct Prompts {
+    /// Everything before the text of the newest question, already written as JSON.
+    head: String,
+    counter: AtomicU64,
+}
+
+impl Prompts {
+    pub(crate) fn small(model: &str) -> Self {
+        Self::new(model, &[json!({"role": "system", "content": SYSTEM})])
+    }
+
+    /// Forty turns of a long conversation.
+    pub(crate) fn with_history(model: &str) -> Self {
+        let mut messages = vec![json!({"role": "system", "content": SYSTEM})];
+        let (mut bytes, mut n) = (0, 0);
+        while bytes < HISTORY_BYTES {
+            let text = (n..n + 24).map(|n| sentence(n * 7)).collect::<Vec<_>>().join(" ");
+            bytes += text.len();
+            messages.push(json!({"role": if n % 2 == 0 { "user" } else { "assistant" }, "content": text}));
+            n += 1;
+        }
+        if n % 2 == 1 {
+            messages.push(json!({"role": "assistant", "content": "Gladly. Anything else?"}));
+        }
+        Self::new(model, &messages)
+    }
+
+    fn new(model: &str, messages: &[Value]) -> Self {
+        let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
+        // `model` comes first: the upstream looks for it at the start only.
+        let stream = model != "fixed";
+        let head = format!(
+            r#"{{"model":"{model}","stream":{stream},"temperature":0.7,"messages":[{},{{"role":"user","content":""#,
+            messages.join(",")
+        );
+        Self { head, counter: AtomicU64::new(0) }
+    }
+
+    /// The next request body.
+    pub(crate) fn next(&self) -> Bytes {
+        let n = self.counter.fetch_add(1, Ordering::Relaxed);
+        let subject = SUBJECTS[pick(n, 0)];
+        let place = PLACES[pick(n, 1)];
+        Bytes::from(format!(
+            "{}I wrote to you about {subject} to {place} some time ago, under number {n}. What did we find out then, and \
+             what would you do in my place?\"}}]}}",
+            self.head
+        ))
+    }
+}
+
+/// The bodies with which the episodes of the scope are added, each holding `batch` of them.
+pub(crate) fn episode_batches(count: usize, batch: usize) -> impl Iterator<Item = Bytes> {
+    (0..count).step_by(batch).map(move |start| {
+        let episodes: Vec<Value> = (start..count.min(start + batch))
+            .map(|n| {
+                json!({
+                    "text": sentence(n as u64),
+                    "said_at": format!("2026-{:02}-{:02}T{:02}:15:00Z", 1 + n % 10, 1 + n % 28, n % 24),
+                    "role": "user",
+                    "session": format!("session-{}", n / 8),
+                })
+            })
+            .collect();
+        Bytes::from(json!({ "episodes": episodes }).to_string())
+    })
+}
+
+fn sentence(n: u64) -> String {
+    let (subject, place, matter) = (SUBJECTS[pick(n, 0)], PLACES[pick(n, 1)], MATTERS[pick(n, 2)]);
+    format!("On trip {n} I learned that {subject} to {place} {matter}.")
+}
+
+/// A number below 16 that looks random and is the same in every run.
+fn pick(n: u64, salt: u64) -> usize {
+    let mixed = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17 + 13 * u32::try_from(salt).unwrap_or(0));
+    usize::try_from(mixed % 16).unwrap_or(0)
+}

@@ -1,0 +1,93 @@
+//! Streams: how long the first token and every later one are under way, and what 500 open streams cost.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::Response;
+use hyper::body::Incoming;
+use tokio::task::JoinSet;
+
+use crate::Result;
+use crate::client::{Connection, Target, wall_clock_nanos};
+use crate::load::CHAT;
+use crate::prompts::Prompts;
+
+/// Streams at a time, each with a token every 10 ms: 2,000 tokens a second.
+const AT_A_TIME: usize = 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Delays {
+    /// From the request to the first token at the client.
+    pub(crate) first: Vec<Duration>,
+    /// From upstream's write of a token to its arrival, for all tokens but the first.
+    pub(crate) token: Vec<Duration>,
+}
+
+/// Reads paced streams until `duration` is over.
+pub(crate) async fn delays(target: &Target, prompts: &Arc<Prompts>, duration: Duration) -> Result<Delays> {
+    let end = Instant::now() + duration;
+    let mut clients = JoinSet::new();
+    for _ in 0..AT_A_TIME {
+        let mut connection = Connection::open(target).await?;
+        let prompts = Arc::clone(prompts);
+        clients.spawn(async move {
+            let mut delays = Delays::default();
+            while Instant::now() < end {
+                let start = Instant::now();
+                let reply = connection.send(CHAT, prompts.next()).await?;
+                read(reply, start, &mut delays).await?;
+            }
+            Ok::<Delays, Box<dyn std::error::Error + Send + Sync>>(delays)
+        });
+    }
+    let mut all = Delays::default();
+    while let Some(client) = clients.join_next().await {
+        let delays = client??;
+        all.first.extend(delays.first);
+        all.token.extend(delays.token);
+    }
+    Ok(all)
+}
+
+async fn read(reply: Response<Incoming>, start: Instant, delays: &mut Delays) -> Result<()> {
+    let mut body = reply.into_body();
+    let mut first = true;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        let now = wall_clock_nanos();
+        for written in times_written(&data) {
+            if first {
+                delays.first.push(start.elapsed());
+                first = false;
+            } else {
+                delays.token.push(Duration::from_nanos(now.saturating_sub(written)));
+            }
+        }
+    }
+    if first { Err("a stream ended without any token".into()) } else { Ok(()) }
+}
+
+/// The times in the chunks of one read. Upstream writes a chunk at once, so none is parted between two reads.
+fn times_written(data: &Bytes) -> Vec<u64> {
+    let text = String::from_utf8_lossy(data);
+    let after = text.split(r#""content":""#).skip(1);
+    after.filter_map(|rest| rest.split('"').next()?.parse().ok()).collect()
+}
+
+/// Opens `count` streams, and returns them once each has had its first token.
+pub(crate) async fn hold_open(
+    target: &Target,
+    prompts: &Arc<Prompts>,
+    count: usize,
+) -> Result<Vec<(Connection, Incoming)>> {
+    let mut open = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut connection = Connection::open(target).await?;
+        let mut body = connection.send(CHAT, prompts.next()).await?.into_body();
+        body.frame().await.ok_or("a held stream ended at once")??;
+        open.push((connection, body));
+    }
+    Ok(open)
+}
