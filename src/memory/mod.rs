@@ -9,6 +9,7 @@ mod episode;
 mod fact;
 mod recollection;
 mod scope;
+pub mod text;
 mod turn;
 
 pub use candidate::{Candidate, Intent, ProposedBy};

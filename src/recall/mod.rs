@@ -1,1 +1,26 @@
-//! Placeholder.
+//! Recall: the right memory for a question, in a millisecond, or none.
+//!
+//! A scope is read from the store once and held in memory as an index ([`scoped`]); what the write path learns is taken in at once.
+//! A question is cut into terms, scored over turns, their neighbours and their sessions (`index`), boosted within bounds
+//! (`rank`), and held against a floor: "nothing known" is a normal result. Facts are found by key (`facts`).
+//!
+//! It calls no model, reads no clock, and writes nothing: what is shown is decided here, how it reads is decided in `context`.
+//!
+//! Start with [`Recall::recall`].
+
+mod cache;
+mod facts;
+mod index;
+mod labels;
+mod pack;
+mod query;
+mod rank;
+mod scoped;
+mod score;
+mod sketch;
+mod source;
+mod when;
+
+pub use cache::Recall;
+pub use query::{Query, RecallConfig, Weights};
+pub use source::{ScopeData, Source};

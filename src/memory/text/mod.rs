@@ -1,0 +1,214 @@
+//! Text as terms: what makes "¥5,999" meet "5999 元", "running" meet "ran into runners", 设备 meet 设备清单.
+//!
+//! One analysis serves documents and questions, so that whatever it does to one it does to the other: full and half width
+//! are folded (NFKC), case and Latin accents dropped, English words stemmed, function words left out, scripts without spaces cut in
+//! overlapping pairs, codes and versions kept whole beside their parts. A term is a 64-bit hash: nothing is kept of the text.
+//!
+//! Pure and bounded: of a long text only [`MAX_TEXT_BYTES`] are read. It never guesses meaning; that is for embedders.
+//!
+//! Start with [`analyse`]; `scan` cuts a text, `words` knows the common ones.
+
+mod fold;
+mod scan;
+mod words;
+
+pub use fold::fold;
+
+use std::borrow::Cow;
+
+use rust_stemmers::{Algorithm, Stemmer};
+
+use scan::{Piece, Shape};
+use words::Commonness;
+
+/// What is read of one text at most; of a longer one, the first and the last half of this.
+pub const MAX_TEXT_BYTES: usize = 16 * 1024;
+
+/// A term: the hash of a normalised word, number, code or pair of characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TermId(pub u64);
+
+/// What a term is, and so how much it tells by its form alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A telling word, a number, or a code as a whole.
+    Whole,
+    /// An everyday word, pair or currency: indexed, but never enough by itself.
+    Common,
+    /// A part of a code, beside the whole.
+    Part,
+    /// Two neighbouring characters of a script without spaces.
+    Pair,
+    /// One character of such a script, beside its pairs.
+    Single,
+}
+
+impl Form {
+    /// Whether a match of it says that two texts are about the same thing.
+    #[must_use]
+    pub fn is_telling(self) -> bool {
+        matches!(self, Self::Whole | Self::Pair)
+    }
+}
+
+/// One term of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Names the term.
+    pub id: TermId,
+    /// What it is.
+    pub form: Form,
+}
+
+impl Term {
+    /// How much it tells by its form, 0 to 1.
+    #[must_use]
+    pub fn weight(self) -> f32 {
+        match self.form {
+            Form::Whole | Form::Pair => 1.0,
+            Form::Part => 0.4,
+            Form::Common | Form::Single => 0.35,
+        }
+    }
+
+    /// Whether it counts towards a text's length: parts and single characters repeat what another term says.
+    #[must_use]
+    pub fn counts(self) -> bool {
+        !matches!(self.form, Form::Part | Form::Single)
+    }
+
+    /// Whether a match of it says that two texts are about the same thing.
+    #[must_use]
+    pub fn is_telling(self) -> bool {
+        self.form.is_telling()
+    }
+}
+
+/// Cuts a text into terms, in order, repeats included.
+#[must_use]
+pub fn analyse(text: &str) -> Vec<Term> {
+    let folded = fold(ends(text));
+    let stemmer = Stemmer::create(Algorithm::English);
+    let mut terms = Vec::with_capacity(folded.len() / 5 + 1);
+    scan::scan(&folded, &mut |piece| {
+        if let Some(term) = term(&piece, &stemmer) {
+            terms.push(term);
+        }
+    });
+    terms
+}
+
+fn term(piece: &Piece<'_>, stemmer: &Stemmer) -> Option<Term> {
+    let text = piece.text;
+    let form = match piece.shape {
+        Shape::Word => match words::commonness(text) {
+            Commonness::Function => return None,
+            Commonness::Common => Form::Common,
+            Commonness::Telling => Form::Whole,
+        },
+        Shape::Part if words::commonness(text) != Commonness::Telling => return None,
+        Shape::Part => Form::Part,
+        Shape::Number | Shape::Code | Shape::LoneSingle => Form::Whole,
+        Shape::Currency => Form::Common,
+        Shape::Pair if words::is_common_pair(text) => Form::Common,
+        Shape::Pair => Form::Pair,
+        Shape::Single => Form::Single,
+    };
+    // The stemmer knows English only; words of other scripts went through `fold` and stay as they are.
+    let stems = matches!(piece.shape, Shape::Word | Shape::Part) && text.len() > 3 && text.is_ascii();
+    let id = if stems { hash(&stemmer.stem(text)) } else { hash(text) };
+    Some(Term { id, form })
+}
+
+/// The terms of a person's name, each of which may stand for the person.
+#[must_use]
+pub fn name_terms(name: &str) -> Vec<TermId> {
+    analyse(name).into_iter().filter(|term| term.is_telling()).map(|term| term.id).collect()
+}
+
+/// FNV-1a with a last mix: short inputs, no attacker to gain anything from a collision in his own scope.
+fn hash(text: &str) -> TermId {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in text.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash ^= hash >> 32;
+    TermId(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// The whole of a short text; the beginning of a long one, where the question stands as often as not.
+fn ends(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_TEXT_BYTES {
+        return text.into();
+    }
+    let head = text.floor_char_boundary(MAX_TEXT_BYTES / 2);
+    let tail = text.ceil_char_boundary(text.len() - MAX_TEXT_BYTES / 2);
+    format!("{} {}", &text[..head], &text[tail..]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(text: &str) -> Vec<TermId> {
+        analyse(text).into_iter().map(|term| term.id).collect()
+    }
+
+    fn meet(a: &str, b: &str) -> bool {
+        let b = ids(b);
+        ids(a).iter().any(|id| b.contains(id))
+    }
+
+    #[test]
+    fn words_meet_in_their_stem() {
+        assert!(meet("She was painting", "paintings"));
+        assert!(meet("Café", "the CAFE's menu"));
+        assert!(!meet("the and of", "of the and"));
+    }
+
+    #[test]
+    fn amounts_meet_however_they_are_written() {
+        for other in ["5999 元", "5,999 yuan", "５９９９", "RMB 5,999.00"] {
+            assert!(meet("¥5999", other), "{other}");
+        }
+        assert!(!meet("¥5999", "5998"));
+    }
+
+    #[test]
+    fn codes_meet_whole_and_in_parts() {
+        assert_eq!(ids("ABC-12345")[0], ids("abc-12345")[0]);
+        assert!(meet("ABC-12345", "12345"));
+        assert!(meet("v1.2.3", "1.2.3"));
+        assert!(!meet("v1.2.3", "v1.2.4"));
+    }
+
+    // Trap: Chinese is found by a part of the phrase (openclaw#20730, CherryHQ/stella#388, thedotmack/claude-mem#3801).
+    #[test]
+    fn chinese_is_found_by_a_part_of_the_phrase() {
+        assert!(meet("库存清单在二楼", "库存"));
+        assert!(meet("我家的猫叫小白", "猫"));
+        assert!(meet("訂單號碼", "订单"));
+    }
+
+    #[test]
+    fn a_long_text_is_read_at_both_ends() {
+        let text = format!("zebra {} walrus", "filler ".repeat(200_000));
+        assert!(meet(&text, "zebra") && meet(&text, "walrus"));
+        assert!(analyse(&text).len() < MAX_TEXT_BYTES);
+    }
+
+    #[test]
+    fn odd_texts_do_no_harm() {
+        for text in ["", " ", "🙂🙃", "a", "שלום עולם", "\u{0}\u{feff}", "'''", "---", "¥", "é\u{301}\u{301}", "๒๓"]
+        {
+            let _ = analyse(text);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_cut_alike_twice(text in ".{0,200}") {
+            proptest::prop_assert_eq!(ids(&text), ids(&text));
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Cuts folded text into pieces: words, numbers, codes with their parts, pairs of characters.
+
+use super::words;
+
+/// What a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A word of letters.
+    Word,
+    /// A number, thousands separators taken out.
+    Number,
+    /// A code, version, address or date as it was written, without a leading `v`.
+    Code,
+    /// A part of a code.
+    Part,
+    /// A currency, by its three letters.
+    Currency,
+    /// Two neighbouring characters of a script that is written without spaces.
+    Pair,
+    /// One character of such a script, beside its pairs.
+    Single,
+    /// The one character of a run of one.
+    LoneSingle,
+}
+
+/// A piece of text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    pub(super) text: &'a str,
+    pub(super) shape: Shape,
+}
+
+/// Calls `emit` for every piece of `text`, from left to right.
+pub(super) fn scan(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = if is_unspaced(c) {
+            let length = span(rest, is_unspaced);
+            unspaced(&rest[..length], emit);
+            length
+        } else if c.is_alphanumeric() {
+            let length = chunk_length(rest);
+            chunk(&rest[..length], emit);
+            length
+        } else {
+            if let Some(name) = words::currency_sign(c) {
+                emit(Piece { text: name, shape: Shape::Currency });
+            }
+            c.len_utf8()
+        };
+        rest = &rest[length..];
+    }
+}
+
+/// Scripts without spaces between words: Han, kana, Thai, Lao, Myanmar, Khmer. (Hangul has spaces, but glues particles on: pairs serve it better.)
+fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}'
+        | '\u{ac00}'..='\u{d7a3}' | '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
+        && !matches!(c, '\u{0e50}'..='\u{0e59}' | '\u{30fb}')
+}
+
+fn span(text: &str, belongs: impl Fn(char) -> bool) -> usize {
+    text.char_indices().find(|&(_, c)| !belongs(c)).map_or(text.len(), |(at, _)| at)
+}
+
+/// A run of letters and digits with single connectors inside: `don't`, `5,999`, `v1.2.3`, `abc-12345`, `ann@site.org`.
+fn chunk_length(text: &str) -> usize {
+    let mut end = 0;
+    let mut before = ' ';
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let next = chars.peek().map_or(' ', |&(_, next)| next);
+        let inside = is_plain(c) || is_mark(c) || (is_plain(before) && is_plain(next) && connects(before, c, next));
+        if !inside {
+            break;
+        }
+        end = at + c.len_utf8();
+        before = c;
+    }
+    end
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() && !is_unspaced(c)
+}
+
+/// Combining marks of Arabic, Hebrew and the Indic scripts stay with their letter.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{0300}'..='\u{036f}' | '\u{0591}'..='\u{05c7}' | '\u{064b}'..='\u{065f}' | '\u{0900}'..='\u{0903}'
+        | '\u{093a}'..='\u{094f}' | '\u{0962}'..='\u{0963}')
+}
+
+fn connects(before: char, c: char, next: char) -> bool {
+    match c {
+        '\'' => before.is_alphabetic() && next.is_alphabetic(),
+        ',' => before.is_ascii_digit() && next.is_ascii_digit(),
+        '-' | '_' | '.' | '@' | '/' | ':' | '#' | '+' => true,
+        _ => false,
+    }
+}
+
+fn chunk(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
+    if text.chars().all(|c| c.is_alphabetic() || is_mark(c) || c == '\'') {
+        return word(text, emit);
+    }
+    if let Some(number) = as_number(text) {
+        return emit(Piece { text: &number, shape: Shape::Number });
+    }
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    if has_digit || is_address(text) {
+        emit(Piece { text: without_v(text), shape: Shape::Code });
+        parts(text, emit);
+    } else {
+        // "well-known", "and/or", "end.Next": words that stand together.
+        for part in text.split(|c: char| !c.is_alphabetic() && !is_mark(c) && c != '\'').filter(|part| !part.is_empty())
+        {
+            word(part, emit);
+        }
+    }
+}
+
+fn word(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
+    let text = match text.rsplit_once('\'') {
+        Some((head, "s" | "m" | "re" | "ve" | "ll" | "d")) => head,
+        Some((_, "t")) => return, // "don't", "isn't"
+        Some((head, tail)) => {
+            word(head, emit);
+            tail
+        }
+        None => text,
+    };
+    if let Some(currency) = words::currency_word(text) {
+        return emit(Piece { text: currency, shape: Shape::Currency });
+    }
+    if !text.is_empty() {
+        emit(Piece { text, shape: Shape::Word });
+    }
+}
+
+/// `5,999` and `5,999.00` as `5999`; `2.5` as it is; nothing for versions and dates.
+fn as_number(text: &str) -> Option<std::borrow::Cow<'_, str>> {
+    let plain = text.strip_suffix(".00").or_else(|| text.strip_suffix(".0")).unwrap_or(text);
+    if plain.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(plain.into());
+    }
+    let mut groups = plain.split(',');
+    let head = groups.next()?;
+    let grouped = plain.contains(',')
+        && (1..=3).contains(&head.len())
+        && groups.all(|group| group.len() >= 3 && group.bytes().take(3).all(|byte| byte.is_ascii_digit()));
+    let dots = plain.bytes().filter(|&byte| byte == b'.').count();
+    let digits = plain.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'.'));
+    if !digits || dots > 1 {
+        return None;
+    }
+    if grouped {
+        return Some(plain.replace(',', "").into());
+    }
+    (!plain.contains(',')).then(|| plain.into())
+}
+
+/// `ann@site.org`, `docs.site.org/start`, `snake_case`: one thing, though made of letters only.
+fn is_address(text: &str) -> bool {
+    text.contains(['@', '_']) || text.contains(['.', ':', '#', '+']) && !text.contains('\'')
+}
+
+/// `v1.2.3` and `1.2.3` are the same version.
+fn without_v(text: &str) -> &str {
+    match text.strip_prefix('v') {
+        Some(version) if version.starts_with(|c: char| c.is_ascii_digit()) => version,
+        _ => text,
+    }
+}
+
+/// The runs of letters and of digits in a code.
+fn parts(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = if c.is_ascii_digit() {
+            span(rest, |c| c.is_ascii_digit())
+        } else if c.is_alphabetic() {
+            span(rest, char::is_alphabetic)
+        } else {
+            rest = &rest[c.len_utf8()..];
+            continue;
+        };
+        // A part that is the whole would count twice; single digits of a version tell nothing.
+        if length < text.len() && length > 1 {
+            emit(Piece { text: &rest[..length], shape: Shape::Part });
+        }
+        rest = &rest[length..];
+    }
+}
+
+/// Pairs and single characters of a run, parted at function words.
+fn unspaced(run: &str, emit: &mut impl FnMut(Piece<'_>)) {
+    let mut start = 0;
+    let mut at = 0;
+    while at < run.len() {
+        let rest = &run[at..];
+        let stop = words::function_prefix(rest);
+        if stop > 0 {
+            pairs(&run[start..at], emit);
+            if let Some(currency) = words::currency_word(&rest[..stop]) {
+                emit(Piece { text: currency, shape: Shape::Currency });
+            }
+            at += stop;
+            start = at;
+        } else {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    pairs(&run[start..], emit);
+}
+
+fn pairs(run: &str, emit: &mut impl FnMut(Piece<'_>)) {
+    let mut ends = run.char_indices().map(|(at, c)| (at, at + c.len_utf8())).peekable();
+    let alone = run.chars().nth(1).is_none();
+    while let Some((start, end)) = ends.next() {
+        let shape = if alone { Shape::LoneSingle } else { Shape::Single };
+        emit(Piece { text: &run[start..end], shape });
+        if let Some(&(_, next_end)) = ends.peek() {
+            emit(Piece { text: &run[start..next_end], shape: Shape::Pair });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(text: &str) -> Vec<(String, Shape)> {
+        let mut found = Vec::new();
+        scan(text, &mut |piece| found.push((piece.text.to_owned(), piece.shape)));
+        found
+    }
+
+    fn texts(text: &str) -> Vec<String> {
+        pieces(text).into_iter().map(|(text, _)| text).collect()
+    }
+
+    #[test]
+    fn connectors_hold_codes_together_and_part_words() {
+        assert_eq!(texts("well-known and/or"), ["well", "known", "and", "or"]);
+        assert_eq!(texts("abc-12345."), ["abc-12345", "abc", "12345"]);
+        assert_eq!(texts("see ann@site.org!"), ["see", "ann@site.org", "ann", "site", "org"]);
+        assert_eq!(texts("v1.2.3, 10:30"), ["1.2.3", "10:30", "10", "30"]);
+    }
+
+    #[test]
+    fn numbers_lose_their_separators_and_keep_their_point() {
+        assert_eq!(texts("5,999 1,234,567.50 2.5 7.00"), ["5999", "1234567.50", "2.5", "7"]);
+    }
+
+    #[test]
+    fn endings_with_an_apostrophe_go() {
+        assert_eq!(texts("anna's don't i'm o'neill"), ["anna", "i", "o", "neill"]);
+    }
+
+    #[test]
+    fn a_run_of_characters_gives_pairs_parted_at_function_words() {
+        assert_eq!(texts("我的设备清单"), ["设", "设备", "备", "备清", "清", "清单", "单"]);
+        assert_eq!(pieces("猫")[0].1, Shape::LoneSingle);
+    }
+}

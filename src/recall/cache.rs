@@ -1,0 +1,272 @@
+//! Holds hot scopes in memory: loaded once, changed in place, dropped by bytes.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use moka::sync::Cache;
+use tokio::sync::OnceCell;
+
+use super::facts;
+use super::pack::pack;
+use super::query::{Query, RecallConfig};
+use super::rank::{Asked, rank};
+use super::scoped::Scoped;
+use super::source::{ScopeData, Source};
+use crate::base::EpisodeId;
+use crate::memory::{Fact, RecalledEpisode, Recollection, Scope};
+use crate::store::{Learned, Store, StoreError};
+
+/// Scopes with more episodes than this are indexed off the async threads.
+const BUILD_INLINE: usize = 500;
+/// What is learned while a scope is being read waits for it; beyond so many the scope is read again instead.
+const MAX_LATE: usize = 256;
+/// How often a scope that keeps changing is read again before the last reading is used once, uncached.
+const MAX_READS: usize = 3;
+/// Candidates looked at for the pack, for each episode shown: near-duplicates and excluded ones fall out.
+const CANDIDATES: usize = 4;
+
+type Entry = RwLock<Scoped>;
+
+/// The memory of all scopes, as far as it is hot.
+pub struct Recall {
+    source: Arc<dyn Source>,
+    config: RecallConfig,
+    hot: Cache<Scope, Arc<Entry>>,
+    /// Scopes that are being read. Taken before `hot` is written, so that no write is lost between the two.
+    loading: Mutex<HashMap<Scope, Arc<Loading>>>,
+}
+
+/// One scope on its way into memory. All that ask for it wait for the same reading.
+#[derive(Default)]
+struct Loading {
+    entry: OnceCell<Arc<Entry>>,
+    late: Mutex<Late>,
+}
+
+/// What happened to a scope while it was being read.
+#[derive(Default)]
+struct Late {
+    learned: Vec<(i64, Learned)>,
+    /// What was read cannot be brought up to date: read again.
+    overtaken: bool,
+}
+
+impl Recall {
+    /// Recalls from a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, config: RecallConfig) -> Self {
+        Self::from_source(Arc::new(store), config)
+    }
+
+    /// Recalls from anything that can read a scope.
+    #[must_use]
+    pub fn from_source(source: Arc<dyn Source>, config: RecallConfig) -> Self {
+        let hot = Cache::builder()
+            .weigher(|_, entry: &Arc<Entry>| u32::try_from(read(entry).bytes()).unwrap_or(u32::MAX))
+            .max_capacity(config.cache_bytes)
+            .build();
+        Self { source, config, hot, loading: Mutex::default() }
+    }
+
+    /// Recalls what bears on a question, reading scopes that are not in memory.
+    ///
+    /// # Errors
+    /// When a scope cannot be read.
+    pub async fn recall(&self, query: &Query) -> Result<Recollection, StoreError> {
+        let entries = self.entries(query).await?;
+        Ok(self.recollect(&entries, query))
+    }
+
+    /// Recalls from memory alone, at once; `None` when a scope has to be read first.
+    #[must_use]
+    pub fn recall_now(&self, query: &Query) -> Option<Recollection> {
+        let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
+        Some(self.recollect(&entries?, query))
+    }
+
+    /// Every episode that clears the floor, with its raw scores, before anything is chosen for show.
+    ///
+    /// # Errors
+    /// When a scope cannot be read.
+    pub async fn search(&self, query: &Query) -> Result<Vec<RecalledEpisode>, StoreError> {
+        let entries = self.entries(query).await?;
+        let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
+        let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
+        let found = rank(&indexes, &Asked::new(query), &self.config, query.max_episodes);
+        Ok(found.into_iter().map(|found| found.hit).collect())
+    }
+
+    /// All facts of a scope, of any status and oldest first, with the revision they stand at.
+    ///
+    /// # Errors
+    /// When the scope cannot be read.
+    pub async fn facts(&self, scope: &Scope) -> Result<(i64, Vec<Arc<Fact>>), StoreError> {
+        let entry = self.entry(scope).await?;
+        let scoped = read(&entry);
+        Ok((scoped.revision, scoped.facts()))
+    }
+
+    /// Episodes of a scope in which a value occurs word for word; none when the scope is not in memory.
+    #[must_use]
+    pub fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
+        self.hot.get(scope).map(|entry| read(&entry).mentioning(value)).unwrap_or_default()
+    }
+
+    /// Takes in what was stored for a scope, in place. `learned` is what was really stored: for an exchange whose user side was seen
+    /// before, without its facts and user episodes.
+    pub fn learned(&self, scope: &Scope, revision: i64, learned: &Learned) {
+        let loading = lock(&self.loading);
+        if let Some(loading) = loading.get(scope) {
+            let mut late = lock(&loading.late);
+            if late.learned.len() < MAX_LATE {
+                late.learned.push((revision, learned.clone()));
+            } else {
+                late.overtaken = true;
+            }
+        }
+        let Some(entry) = self.hot.get(scope) else { return };
+        if write(&entry).follow(revision, learned) {
+            // Put again so that its new size is counted.
+            self.hot.insert(scope.clone(), entry);
+        } else {
+            self.hot.invalidate(scope);
+        }
+    }
+
+    /// Drops a scope: it was changed by other means, or erased.
+    pub fn invalidate(&self, scope: &Scope) {
+        let loading = lock(&self.loading);
+        if let Some(loading) = loading.get(scope) {
+            lock(&loading.late).overtaken = true;
+        }
+        self.hot.invalidate(scope);
+    }
+
+    fn recollect(&self, entries: &[Arc<Entry>], query: &Query) -> Recollection {
+        let asked = Asked::new(query);
+        let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
+        let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
+        let max = query.max_episodes.min(self.config.max_episodes);
+        let found = rank(&indexes, &asked, &self.config, max * CANDIDATES);
+        let profile = facts::profile(&guards, query, self.config.profile_tokens);
+        let facts = facts::relevant(&guards, &asked, query, &profile, self.config.max_facts);
+        Recollection {
+            profile,
+            facts,
+            episodes: pack(found, max),
+            revision: guards.first().map_or(0, |scoped| scoped.revision),
+            degraded: None,
+        }
+    }
+
+    async fn entries(&self, query: &Query) -> Result<Vec<Arc<Entry>>, StoreError> {
+        let mut entries = Vec::with_capacity(query.scopes.len());
+        for scope in &query.scopes {
+            entries.push(self.entry(scope).await?);
+        }
+        Ok(entries)
+    }
+
+    /// Returns a scope from memory, or reads it. Cancel safe: of all that wait for a reading, another goes on with it.
+    async fn entry(&self, scope: &Scope) -> Result<Arc<Entry>, StoreError> {
+        if let Some(entry) = self.hot.get(scope) {
+            return Ok(entry);
+        }
+        let loading = Arc::clone(lock(&self.loading).entry(scope.clone()).or_default());
+        let _waiting = Waiting { recall: self, scope, loading: &loading };
+        loading.entry.get_or_try_init(|| self.load(scope, &loading)).await.cloned()
+    }
+
+    /// Reads a scope into memory, so that the next [`Recall::recall_now`] finds it. A caller with a deadline lets this go on behind it.
+    ///
+    /// # Errors
+    /// When the scope cannot be read.
+    pub async fn warm(&self, scope: &Scope) -> Result<(), StoreError> {
+        self.entry(scope).await.map(drop)
+    }
+
+    async fn load(&self, scope: &Scope, loading: &Arc<Loading>) -> Result<Arc<Entry>, StoreError> {
+        let mut reads = 0;
+        loop {
+            *lock(&loading.late) = Late::default();
+            let data = self.source.load(scope, self.config.max_episodes_per_scope).await?;
+            let scoped = build(data).await?;
+            reads += 1;
+            if let Some(entry) = self.admit(scope, loading, scoped, reads >= MAX_READS) {
+                return Ok(entry);
+            }
+        }
+    }
+
+    /// Brings a scope that was read up to date and puts it into memory; `None` when it has to be read again.
+    fn admit(&self, scope: &Scope, loading: &Arc<Loading>, mut scoped: Scoped, last: bool) -> Option<Arc<Entry>> {
+        let mut all = lock(&self.loading);
+        let late = std::mem::take(&mut *lock(&loading.late));
+        let current =
+            !late.overtaken && late.learned.iter().all(|(revision, learned)| scoped.follow(*revision, learned));
+        if !current && !last {
+            return None;
+        }
+        let entry = Arc::new(RwLock::new(scoped));
+        if current {
+            self.hot.insert(scope.clone(), Arc::clone(&entry));
+        }
+        remove_same(&mut all, scope, loading);
+        Some(entry)
+    }
+}
+
+/// Takes a reading off the list when the last that waits for it goes, be it for an error or because it was cancelled.
+struct Waiting<'a> {
+    recall: &'a Recall,
+    scope: &'a Scope,
+    loading: &'a Arc<Loading>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut all = lock(&self.recall.loading);
+        // The list holds one, this one another: nobody else waits.
+        if Arc::strong_count(self.loading) <= 2 {
+            remove_same(&mut all, self.scope, self.loading);
+        }
+    }
+}
+
+async fn build(data: ScopeData) -> Result<Scoped, StoreError> {
+    if data.episodes.len() <= BUILD_INLINE {
+        return Ok(Scoped::build(data));
+    }
+    tokio::task::spawn_blocking(move || Scoped::build(data))
+        .await
+        .map_err(|error| StoreError::Driver { doing: "index a scope", source: Box::new(error) })
+}
+
+fn remove_same(all: &mut HashMap<Scope, Arc<Loading>>, scope: &Scope, loading: &Arc<Loading>) {
+    if all.get(scope).is_some_and(|known| Arc::ptr_eq(known, loading)) {
+        all.remove(scope);
+    }
+}
+
+// A panic while one of these is held leaves derived data at worst incomplete, never unsound; the scope stays usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read(entry: &Entry) -> RwLockReadGuard<'_, Scoped> {
+    entry.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(entry: &Entry) -> std::sync::RwLockWriteGuard<'_, Scoped> {
+    entry.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Recall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recall")
+            .field("config", &self.config)
+            .field("hot", &self.hot.entry_count())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! Fuses the channels, boosts within bounds, and holds what remains against the floor.
+
+use std::collections::HashSet;
+
+use super::index::{Index, NONE};
+use super::query::{Query, RecallConfig, Weights};
+use super::score::{Hit, QueryTerm, score};
+use super::sketch::Sketch;
+use super::when::{self, Span};
+use crate::base::Time;
+use crate::memory::text::{self, Term};
+use crate::memory::{Episode, EpisodeScores, RecalledEpisode, Sensitivity, Speaker};
+
+/// From here up, turns say enough by themselves; from the lower bound down they lean wholly on their neighbours. In terms.
+const SHORT_TURN: f32 = 15.0;
+const LONG_TURN: f32 = 60.0;
+/// What came before a short question weighs this much beside it.
+const BEFORE_SHARE: f32 = 0.4;
+/// Of what came before, so many terms are read.
+const BEFORE_TERMS: usize = 12;
+/// Fresh memories gain at most this share, half of it after [`FRESH_HALF_LIFE`].
+const FRESH: f64 = 0.03;
+/// Milliseconds in which the gain of a fresh memory halves: 30 days.
+const FRESH_HALF_LIFE: f64 = 30.0 * 86_400_000.0;
+
+/// A question, made ready for scoring.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    /// Terms of the question, and of what came before it when it has little to go by.
+    pub(super) terms: Vec<QueryTerm>,
+    /// All terms of the question itself.
+    pub(super) own: Vec<Term>,
+    /// The question, folded: what Chinese labels are looked up in.
+    pub(super) folded: String,
+    when: Option<Span>,
+    now: Time,
+    max_sensitivity: Sensitivity,
+    exclude: &'a HashSet<String>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(query: &'a Query) -> Self {
+        let own = text::analyse(&query.text);
+        let mut terms = QueryTerm::distinct(&own, 1.0);
+        let telling = terms.iter().filter(|term| term.form.is_telling()).count();
+        // A bare greeting has no terms at all, and what came before it must not speak for it.
+        if let Some(before) = query.before.as_deref().filter(|_| telling < 2 && !terms.is_empty()) {
+            let mut more = QueryTerm::distinct(&text::analyse(before), BEFORE_SHARE);
+            more.retain(|term| term.form.is_telling() && terms.iter().all(|known| known.id != term.id));
+            more.truncate(BEFORE_TERMS);
+            terms.extend(more);
+        }
+        Self {
+            terms,
+            own,
+            folded: text::fold(query.text.as_str().into()).into_owned(),
+            when: when::parse(&query.text, query.now),
+            now: query.now,
+            max_sensitivity: query.max_sensitivity,
+            exclude: &query.exclude,
+        }
+    }
+}
+
+/// An episode that was found, and the sketch by which its likes are told.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) hit: RecalledEpisode,
+    pub(super) sketch: Sketch,
+}
+
+/// The episodes of several scopes that clear the floor, strongest first, at most `limit`.
+pub(super) fn rank(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig, limit: usize) -> Vec<Found> {
+    let found: Vec<(&Index, Vec<Hit>)> = indexes.iter().map(|index| (*index, hits(index, asked))).collect();
+    let best = Best::of(&found);
+    let mut ranked = Vec::new();
+    for (index, hits) in &found {
+        let fusion = Fusion::new(index, asked, &config.weights, best);
+        for hit in hits.iter().filter(|hit| clears_floor(hit, config.floor)) {
+            ranked.push((fusion.fuse(hit), *index, *hit));
+        }
+    }
+    ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.doc.cmp(&b.2.doc)));
+    let shown = ranked.iter().filter_map(|(fused, index, hit)| {
+        let doc = index.doc(hit.doc).filter(|doc| may_show(&doc.episode, asked))?;
+        let scores = EpisodeScores {
+            turn: hit.turn.into(),
+            neighbours: hit.window.into(),
+            session: hit.session.into(),
+            coverage: hit.coverage.into(),
+            fused: *fused,
+        };
+        Some(Found { hit: RecalledEpisode { episode: doc.episode.clone(), scores }, sketch: doc.sketch })
+    });
+    shown.take(limit).collect()
+}
+
+fn hits(index: &Index, asked: &Asked<'_>) -> Vec<Hit> {
+    score(index, &asked.terms)
+}
+
+fn may_show(episode: &Episode, asked: &Asked<'_>) -> bool {
+    episode.sensitivity <= asked.max_sensitivity
+        && episode.retired_facts.is_empty()
+        && !asked.exclude.contains(&episode.message_hash)
+}
+
+/// Whether a hit shares enough with the question to be about the same thing at all.
+fn clears_floor(hit: &Hit, floor: f64) -> bool {
+    let covered = f64::from(hit.own).max(0.9 * f64::from(hit.coverage));
+    hit.telling > 0 && covered >= floor
+}
+
+/// The best raw score of each channel: what the others are measured by.
+#[derive(Clone, Copy, Debug)]
+struct Best {
+    turn: f32,
+    window: f32,
+    session: f32,
+}
+
+impl Best {
+    fn of(found: &[(&Index, Vec<Hit>)]) -> Self {
+        let floor = Self { turn: f32::MIN_POSITIVE, window: f32::MIN_POSITIVE, session: f32::MIN_POSITIVE };
+        found.iter().flat_map(|(_, hits)| hits).fold(floor, |best, hit| Self {
+            turn: best.turn.max(hit.turn),
+            window: best.window.max(hit.window),
+            session: best.session.max(hit.session),
+        })
+    }
+}
+
+struct Fusion<'a> {
+    index: &'a Index,
+    asked: &'a Asked<'a>,
+    weights: &'a Weights,
+    best: Best,
+    window: f64,
+    session: f64,
+    speakers: Vec<u32>,
+}
+
+impl<'a> Fusion<'a> {
+    fn new(index: &'a Index, asked: &'a Asked<'a>, weights: &'a Weights, best: Best) -> Self {
+        let average = index.total_len as f32 / index.len().max(1) as f32;
+        let long = f64::from(((average - SHORT_TURN) / (LONG_TURN - SHORT_TURN)).clamp(0.0, 1.0));
+        let speakers = asked.own.iter().filter_map(|term| index.speaker_named(term.id)).collect();
+        Self {
+            index,
+            asked,
+            weights,
+            best,
+            window: weights.neighbours + long * (weights.neighbours_long - weights.neighbours),
+            session: weights.session + long * (weights.session_long - weights.session),
+            speakers,
+        }
+    }
+
+    fn fuse(&self, hit: &Hit) -> f64 {
+        let Some(doc) = self.index.doc(hit.doc) else { return 0.0 };
+        let sum = self.weights.turn * f64::from(hit.turn / self.best.turn)
+            + self.window * f64::from(hit.window / self.best.window)
+            + self.session * f64::from(hit.session / self.best.session);
+        let role = if doc.episode.role == Speaker::Assistant { self.weights.assistant } else { 1.0 };
+        let named = doc.speaker != NONE && self.speakers.contains(&doc.speaker);
+        let mut boost = if named { self.weights.speaker } else { 0.0 };
+        boost += FRESH * (-(self.asked.now.since(doc.episode.said_at) as f64) / FRESH_HALF_LIFE).exp2();
+        if let Some(span) = self.asked.when {
+            boost += if span.holds(doc.episode.said_at) { self.weights.boost } else { 0.0 };
+        }
+        sum * role * (1.0 + boost.clamp(-self.weights.boost, self.weights.boost))
+    }
+}

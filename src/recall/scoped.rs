@@ -1,0 +1,111 @@
+//! One scope in memory: its facts, its episodes and the index over them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::facts::Known;
+use super::index::Index;
+use super::source::ScopeData;
+use crate::base::{EpisodeId, FactId, Time};
+use crate::memory::text;
+use crate::memory::{Episode, Fact, Sensitivity};
+use crate::store::Learned;
+
+/// A scope as it stands at one revision.
+#[derive(Debug, Default)]
+pub(super) struct Scoped {
+    /// The revision.
+    pub(super) revision: i64,
+    facts: HashMap<FactId, Known>,
+    /// The index over the episodes.
+    pub(super) index: Index,
+}
+
+impl Scoped {
+    pub(super) fn build(data: ScopeData) -> Self {
+        let mut scoped = Self { revision: data.revision, ..Self::default() };
+        for fact in data.facts {
+            scoped.put_fact(fact);
+        }
+        for episode in data.episodes {
+            scoped.index.insert(Arc::new(episode));
+        }
+        scoped
+    }
+
+    /// Takes in what was stored at `revision`. `false` when something was missed in between, or cannot be told: read the scope again.
+    pub(super) fn follow(&mut self, revision: i64, learned: &Learned) -> bool {
+        if revision <= self.revision {
+            return true;
+        }
+        if revision > self.revision + 1 {
+            return false;
+        }
+        for change in &learned.changes {
+            self.put_fact(change.fact.clone());
+        }
+        for episode in &learned.episodes {
+            self.index.insert(Arc::new(episode.clone()));
+        }
+        for (episode, fact) in &learned.marks {
+            self.mark(*episode, *fact);
+        }
+        self.revision = revision;
+        true
+    }
+
+    fn put_fact(&mut self, fact: Fact) {
+        let newer = self.facts.get(&fact.id).is_none_or(|known| known.fact.version <= fact.version);
+        if newer {
+            self.facts.insert(fact.id, Known::new(fact));
+        }
+    }
+
+    fn mark(&mut self, episode: EpisodeId, fact: FactId) {
+        let Some(known) = self.index.get(episode) else { return };
+        if !known.retired_facts.contains(&fact) {
+            let mut marked = Episode::clone(known);
+            marked.retired_facts.push(fact);
+            self.index.insert(Arc::new(marked));
+        }
+    }
+
+    /// Facts that hold now and may be shown at this sensitivity, in no order.
+    pub(super) fn current(&self, max: Sensitivity, now: Time) -> impl Iterator<Item = &Known> {
+        self.facts.values().filter(move |known| {
+            let fact = &known.fact;
+            fact.is_current() && fact.sensitivity <= max && fact.valid_to.is_none_or(|end| now < end)
+        })
+    }
+
+    /// Episodes in which a value occurs word for word.
+    pub(super) fn mentioning(&self, value: &str) -> Vec<EpisodeId> {
+        let value = text::fold(value.trim().into()).into_owned();
+        if value.is_empty() {
+            return Vec::new();
+        }
+        let holds = |episode: &&Arc<Episode>| has_words(&text::fold(episode.text.as_str().into()), &value);
+        self.index.episodes().filter(holds).map(|episode| episode.id).collect()
+    }
+
+    /// What it takes in memory, in bytes, estimated.
+    pub(super) fn bytes(&self) -> usize {
+        self.index.bytes() + self.facts.len() * 1_000 + 1_000
+    }
+
+    /// All facts, by id.
+    pub(super) fn facts(&self) -> Vec<Arc<Fact>> {
+        let mut facts: Vec<_> = self.facts.values().map(|known| Arc::clone(&known.fact)).collect();
+        facts.sort_unstable_by_key(|fact| fact.id);
+        facts
+    }
+}
+
+/// Whether `value` stands in `text` and is no piece of a longer word or number.
+fn has_words(text: &str, value: &str) -> bool {
+    let glued = |inside: Option<char>, outside: Option<char>| matches!((inside, outside), (Some(a), Some(b)) if a.is_alphanumeric() && b.is_alphanumeric() && a.is_ascii() && b.is_ascii());
+    text.match_indices(value).any(|(at, _)| {
+        !glued(value.chars().next(), text[..at].chars().next_back())
+            && !glued(value.chars().next_back(), text[at + value.len()..].chars().next())
+    })
+}

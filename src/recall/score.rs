@@ -1,0 +1,241 @@
+//! BM25 over the three channels, exact, in one pass over the posting lists.
+
+use std::cell::RefCell;
+
+use super::index::{Index, NONE, Place};
+use crate::memory::text::{Form, Term, TermId};
+
+/// Saturation of repeats and weight of length, per channel. Short turns repeat little, so length matters less than in prose.
+const TURN: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
+const WINDOW: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
+const SESSION: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
+
+/// At most so many terms of a question are scored: those that tell most.
+const MAX_TERMS: usize = 48;
+/// A long message is about several things, and a memory need not cover them all: its floor is reckoned on its strongest terms.
+const FLOOR_TERMS: usize = 8;
+
+#[derive(Clone, Copy)]
+struct Bm25 {
+    k1: f32,
+    b: f32,
+}
+
+impl Bm25 {
+    fn score(self, count: f32, len: u32, average: f32) -> f32 {
+        let norm = self.k1 * (1.0 - self.b + self.b * len as f32 / average);
+        count * (self.k1 + 1.0) / (count + norm)
+    }
+}
+
+/// One term of a question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueryTerm {
+    pub(super) id: TermId,
+    pub(super) weight: f32,
+    pub(super) form: Form,
+}
+
+impl QueryTerm {
+    /// The distinct terms of an analysed text, each weight times `share`.
+    pub(super) fn distinct(terms: &[Term], share: f32) -> Vec<Self> {
+        let mut distinct: Vec<Self> = Vec::with_capacity(terms.len());
+        for term in terms {
+            if !distinct.iter().take(4 * MAX_TERMS).any(|known| known.id == term.id) {
+                distinct.push(Self { id: term.id, weight: term.weight() * share, form: term.form });
+            }
+        }
+        distinct
+    }
+}
+
+/// An episode that shares something with the question, raw scores per channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hit {
+    pub(super) doc: u32,
+    pub(super) turn: f32,
+    pub(super) window: f32,
+    pub(super) session: f32,
+    /// Share of the question's information in the turn itself, 0 to 1.
+    pub(super) own: f32,
+    /// The same with its neighbours.
+    pub(super) coverage: f32,
+    /// How many telling terms the turn and its neighbours share with the question.
+    pub(super) telling: u32,
+}
+
+/// Accumulators, one slot a document; zero between two questions. One a thread, so that they are not made anew each time.
+#[derive(Debug, Default)]
+struct Scratch {
+    turn: Vec<f32>,
+    window: Vec<f32>,
+    own: Vec<u64>,
+    near: Vec<u64>,
+    count: Vec<f32>,
+    session: Vec<f32>,
+    session_count: Vec<f32>,
+    touched: Vec<u32>,
+    touched_now: Vec<u32>,
+    touched_sessions: Vec<u32>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Scores every episode that holds a term of the question, or stands beside one that does.
+pub(super) fn score(index: &Index, terms: &[QueryTerm]) -> Vec<Hit> {
+    if index.len() == 0 || terms.is_empty() {
+        return Vec::new();
+    }
+    let terms = strongest(index, terms);
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.fit(index.places.len(), index.sessions.len());
+        for (bit, (term, _)) in terms.iter().enumerate() {
+            scratch.add(index, *term, 1 << bit);
+        }
+        scratch.take(index, &terms)
+    })
+}
+
+/// The terms to score with the information that each carries here; at most [`MAX_TERMS`].
+fn strongest(index: &Index, terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
+    let mut known: Vec<(QueryTerm, f32)> = terms
+        .iter()
+        .map(|&term| {
+            let found = index.postings(term.id).len();
+            // A pair that no memory holds most likely spans two words ("猫叫"): it says less than a word that nobody said.
+            let doubt = if found == 0 && term.form == Form::Pair { 0.4 } else { 1.0 };
+            (term, doubt * term.weight * idf(index.len(), found))
+        })
+        .collect();
+    if known.len() > MAX_TERMS {
+        // What is not here cannot score, only weigh on the floor, and that reckons with the strongest few anyway.
+        known.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let (mut here, away): (Vec<_>, Vec<_>) =
+            known.into_iter().partition(|(term, _)| !index.postings(term.id).is_empty());
+        here.truncate(MAX_TERMS - FLOOR_TERMS);
+        here.extend(away.into_iter().take(FLOOR_TERMS));
+        return here;
+    }
+    known
+}
+
+fn idf(all: usize, with: usize) -> f32 {
+    let (all, with) = (all as f32, with as f32);
+    (1.0 + (all - with + 0.5).max(0.0) / (with + 0.5)).ln()
+}
+
+impl Scratch {
+    fn fit(&mut self, docs: usize, sessions: usize) {
+        if self.turn.len() < docs {
+            self.turn.resize(docs, 0.0);
+            self.window.resize(docs, 0.0);
+            self.own.resize(docs, 0);
+            self.near.resize(docs, 0);
+            self.count.resize(docs, 0.0);
+        }
+        if self.session.len() < sessions {
+            self.session.resize(sessions, 0.0);
+            self.session_count.resize(sessions, 0.0);
+        }
+    }
+
+    fn add(&mut self, index: &Index, term: QueryTerm, bit: u64) {
+        let list = index.postings(term.id);
+        let live = index.len() as f32;
+        let average = (index.total_len as f32 / live).max(1.0);
+        let weight = term.weight * idf(index.len(), list.len());
+        for posting in list {
+            let place = index.places[posting.doc as usize];
+            let count = posting.count as f32;
+            self.turn[posting.doc as usize] += weight * TURN.score(count, place.len, average);
+            self.own[posting.doc as usize] |= bit;
+            for doc in [posting.doc, place.prev, place.next] {
+                self.spread(doc, count);
+            }
+            let session = place.session as usize;
+            if self.session_count[session] == 0.0 {
+                self.touched_sessions.push(place.session);
+            }
+            self.session_count[session] += count;
+        }
+        self.settle_windows(index, term.weight, bit);
+        self.settle_sessions(index, term.weight);
+    }
+
+    fn spread(&mut self, doc: u32, count: f32) {
+        if doc == NONE {
+            return;
+        }
+        let slot = &mut self.count[doc as usize];
+        if *slot == 0.0 {
+            self.touched_now.push(doc);
+        }
+        *slot += count;
+    }
+
+    fn settle_windows(&mut self, index: &Index, weight: f32, bit: u64) {
+        let average = (index.total_window as f32 / index.len() as f32).max(1.0);
+        let weight = weight * idf(index.len(), self.touched_now.len());
+        for doc in self.touched_now.drain(..) {
+            let at = doc as usize;
+            let Place { window, .. } = index.places[at];
+            let count = std::mem::take(&mut self.count[at]);
+            if self.near[at] == 0 {
+                self.touched.push(doc);
+            }
+            self.near[at] |= bit;
+            self.window[at] += weight * WINDOW.score(count, window, average);
+        }
+    }
+
+    fn settle_sessions(&mut self, index: &Index, weight: f32) {
+        let average = (index.total_len as f32 / index.sessions.len() as f32).max(1.0);
+        let weight = weight * idf(index.sessions.len(), self.touched_sessions.len());
+        for session in self.touched_sessions.drain(..) {
+            let at = session as usize;
+            let count = std::mem::take(&mut self.session_count[at]);
+            self.session[at] += weight * SESSION.score(count, index.sessions[at].len, average);
+        }
+    }
+
+    /// Hands out the hits and leaves the accumulators as it found them.
+    fn take(&mut self, index: &Index, terms: &[(QueryTerm, f32)]) -> Vec<Hit> {
+        let mut information: Vec<f32> = terms.iter().map(|&(_, information)| information).collect();
+        information.sort_by(|a, b| b.total_cmp(a));
+        let whole: f32 = information.iter().take(FLOOR_TERMS).sum::<f32>().max(f32::MIN_POSITIVE);
+        let telling = terms
+            .iter()
+            .enumerate()
+            .fold(0_u64, |mask, (bit, (term, _))| mask | u64::from(term.form.is_telling()) << bit);
+        let share = |mask: u64| (bits(mask).map(|bit| terms[bit].1).sum::<f32>() / whole).min(1.0);
+        let mut hits = Vec::with_capacity(self.touched.len());
+        for doc in self.touched.drain(..) {
+            let at = doc as usize;
+            let own = std::mem::take(&mut self.own[at]);
+            let near = std::mem::take(&mut self.near[at]);
+            hits.push(Hit {
+                doc,
+                turn: std::mem::take(&mut self.turn[at]),
+                window: std::mem::take(&mut self.window[at]),
+                session: self.session[index.places[at].session as usize],
+                own: share(own),
+                coverage: share(near),
+                telling: (near & telling).count_ones(),
+            });
+        }
+        self.session[..index.sessions.len()].fill(0.0);
+        hits
+    }
+}
+
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (mask != 0).then(|| {
+            let bit = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            bit
+        })
+    })
+}

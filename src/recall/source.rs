@@ -1,0 +1,94 @@
+//! Where a scope is read from, when it is not in memory.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::base::{EpisodeId, FactId};
+use crate::memory::{Episode, EpisodeStatus, Fact, Scope};
+use crate::store::{EpisodeFilter, FactFilter, Page, Store, StoreError};
+
+/// Rows read at a time.
+const PAGE: u32 = 2_000;
+/// The newest so many facts of a scope are held, superseded ones included.
+const MAX_FACTS: usize = 20_000;
+
+/// Everything that recall needs of one scope.
+#[derive(Clone, Debug, Default)]
+pub struct ScopeData {
+    /// The revision before anything was read: what was written later may be in the data, or not.
+    pub revision: i64,
+    /// Facts of any status, oldest first.
+    pub facts: Vec<Fact>,
+    /// Active episodes, oldest first.
+    pub episodes: Vec<Episode>,
+}
+
+/// Reads scopes.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// Reads a scope with at most `max_episodes` episodes, the newest.
+    async fn load(&self, scope: &Scope, max_episodes: usize) -> Result<ScopeData, StoreError>;
+}
+
+#[async_trait]
+impl Source for Arc<dyn Store> {
+    async fn load(&self, scope: &Scope, max_episodes: usize) -> Result<ScopeData, StoreError> {
+        let revision = self.scope_state(scope).await?.revision;
+        let facts = read_facts(self.as_ref(), scope).await?;
+        let episodes = read_episodes(self.as_ref(), scope, max_episodes).await?;
+        Ok(ScopeData { revision, facts, episodes })
+    }
+}
+
+async fn read_facts(store: &dyn Store, scope: &Scope) -> Result<Vec<Fact>, StoreError> {
+    let mut kept = VecDeque::new();
+    let mut last: Option<FactId> = None;
+    loop {
+        let page = Page { after: last.map(|id| id.to_string()), limit: PAGE };
+        let rows = store.list_facts(scope, &FactFilter::default(), &page).await?;
+        let full = rows.len() >= PAGE as usize;
+        last = rows.last().map(|fact| fact.id);
+        keep_newest(&mut kept, rows, MAX_FACTS);
+        if !full {
+            return Ok(kept.into());
+        }
+    }
+}
+
+async fn read_episodes(store: &dyn Store, scope: &Scope, max: usize) -> Result<Vec<Episode>, StoreError> {
+    let filter = EpisodeFilter { status: Some(EpisodeStatus::Active), session: None };
+    let mut kept = VecDeque::new();
+    let mut last: Option<EpisodeId> = None;
+    loop {
+        let page = Page { after: last.map(|id| id.to_string()), limit: PAGE };
+        let rows = store.list_episodes(scope, &filter, &page).await?;
+        let full = rows.len() >= PAGE as usize;
+        last = rows.last().map(|episode| episode.id);
+        keep_newest(&mut kept, rows, max);
+        if !full {
+            return Ok(kept.into());
+        }
+    }
+}
+
+/// Listings run from old to new, so the oldest are read first and give way.
+fn keep_newest<T>(kept: &mut VecDeque<T>, rows: Vec<T>, max: usize) {
+    kept.extend(rows);
+    let surplus = kept.len().saturating_sub(max);
+    kept.drain(..surplus);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_rows_give_way() {
+        let mut kept = VecDeque::new();
+        keep_newest(&mut kept, vec![1, 2], 3);
+        keep_newest(&mut kept, vec![3, 4], 3);
+        assert_eq!(kept, [2, 3, 4]);
+    }
+}
