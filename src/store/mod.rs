@@ -6,7 +6,10 @@
 //!
 //! Start with [`Store`], then `sqlite/`.
 
+#[cfg(test)]
+mod contract;
 mod error;
+pub mod sqlite;
 mod types;
 
 use async_trait::async_trait;

@@ -1,0 +1,125 @@
+//! Episodes.
+
+use async_trait::async_trait;
+
+use super::error::driver;
+use super::row::{name, parse, rows};
+use super::scope::{ensure_one, key, set_revisions};
+use super::write::Writes;
+use super::{SqliteStore, commit, tombstone};
+use crate::base::{EpisodeId, Time};
+use crate::memory::{Episode, Scope};
+use crate::store::{EpisodeFilter, EpisodeStore, Page, StoreError};
+
+const LIST: &str = "
+    SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM scopes s JOIN episodes e ON e.scope = s.id
+    WHERE s.key = ?1 AND e.id > ?2
+      AND (?3 IS NULL OR e.status = ?3)
+      AND (?4 IS NULL OR e.session = ?4)
+    ORDER BY e.id LIMIT ?5";
+
+const READ: &str = "
+    SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM episodes e JOIN scopes s ON s.id = e.scope
+    WHERE e.id = ?1 AND s.key = ?2";
+
+const DELETE: &str = "DELETE FROM episodes WHERE id = ?1 AND scope = ?2";
+
+const TOUCH: &str = "
+    UPDATE episodes SET uses = uses + 1, last_used_at = max(coalesce(last_used_at, ?3), ?3)
+    WHERE scope = (SELECT id FROM scopes WHERE key = ?1) AND id IN (SELECT value FROM json_each(?2))";
+
+type Row = (String, String, u32, Option<i64>, String);
+
+/// The body, with what changed since it was written.
+fn episode((id, body, uses, last_used_at, retired_facts): Row) -> Result<Episode, StoreError> {
+    let mut episode: Episode = parse("episodes", &id, &body)?;
+    episode.uses = uses;
+    episode.last_used_at = last_used_at.map(Time);
+    if retired_facts != "[]" {
+        episode.retired_facts = parse("episodes", &id, &retired_facts)?;
+    }
+    Ok(episode)
+}
+
+#[async_trait]
+impl EpisodeStore for SqliteStore {
+    async fn list_episodes(
+        &self,
+        scope: &Scope,
+        filter: &EpisodeFilter,
+        page: &Page,
+    ) -> Result<Vec<Episode>, StoreError> {
+        let found: Vec<Row> = sqlx::query_as(LIST)
+            .bind(&key(scope)[..])
+            .bind(page.after.as_deref().unwrap_or_default())
+            .bind(filter.status.as_ref().map(name))
+            .bind(filter.session.as_deref())
+            .bind(page.limit)
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("list episodes"))?;
+        found.into_iter().map(episode).collect()
+    }
+
+    async fn episode(&self, scope: &Scope, id: EpisodeId) -> Result<Option<Episode>, StoreError> {
+        let row: Option<Row> = sqlx::query_as(READ)
+            .bind(id.to_string())
+            .bind(&key(scope)[..])
+            .fetch_optional(&self.read)
+            .await
+            .map_err(driver("read an episode"))?;
+        row.map(episode).transpose()
+    }
+
+    async fn put_episodes(&self, scope: &Scope, episodes: &[Episode]) -> Result<i64, StoreError> {
+        let mut tx = self.begin().await?;
+        let row = ensure_one(&mut tx, scope).await?;
+        let mut writes = Writes::default();
+        for episode in episodes {
+            writes.episode(row.id, episode);
+        }
+        writes.run(&mut tx).await?;
+        let revision = row.revision + i64::from(!episodes.is_empty());
+        set_revisions(&mut tx, &[(row.id, revision)]).await?;
+        commit(tx).await?;
+        Ok(revision)
+    }
+
+    async fn delete_episode(&self, scope: &Scope, id: EpisodeId, now: Time) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let row = ensure_one(&mut tx, scope).await?;
+        let found: Option<Row> = sqlx::query_as(READ)
+            .bind(id.to_string())
+            .bind(&key(scope)[..])
+            .fetch_optional(&mut *tx)
+            .await
+            .map_err(driver("read an episode"))?;
+        let Some(found) = found.map(episode).transpose()? else {
+            return Ok(false);
+        };
+        tombstone::leave(&mut tx, row.id, &[tombstone::hash(&self.salt, scope, &found.text)], now).await?;
+        sqlx::query(DELETE)
+            .bind(id.to_string())
+            .bind(row.id)
+            .execute(&mut *tx)
+            .await
+            .map_err(driver("delete an episode"))?;
+        set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
+        commit(tx).await?;
+        Ok(true)
+    }
+
+    async fn touch_episodes(&self, scope: &Scope, ids: &[EpisodeId], now: Time) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        sqlx::query(TOUCH)
+            .bind(&key(scope)[..])
+            .bind(rows(ids))
+            .bind(now.0)
+            .execute(&self.write)
+            .await
+            .map_err(driver("count a use"))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Erasure of one subject in one scope (design, promise 10).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use sqlx::SqliteConnection;
+
+use super::error::driver;
+use super::scope::{ScopeRow, ensure_one};
+use super::{SqliteStore, commit, tombstone};
+use crate::base::Time;
+use crate::memory::Scope;
+use crate::store::{Erased, StoreError};
+
+/// All wordings of a scope from which something was or could be learned.
+const WORDS: &str = "
+    SELECT e.value ->> 'quote' FROM facts f, json_each(f.body, '$.evidence') e WHERE f.scope = ?1
+    UNION SELECT e.value ->> 'quote' FROM history h, json_each(h.body, '$.fact.evidence') e WHERE h.scope = ?1
+    UNION SELECT p.body ->> '$.candidate.evidence.quote' FROM proposals p WHERE p.scope = ?1
+    UNION SELECT e.body ->> 'text' FROM episodes e WHERE e.scope = ?1
+    UNION SELECT u.value ->> 'text' FROM outbox o, json_each(o.turn, '$.user') u WHERE o.scope = ?1
+    UNION SELECT u.value ->> 'text' FROM dead_letters d, json_each(d.turn, '$.user') u WHERE d.scope = ?1";
+
+const DELETES: [(&str, &str); 8] = [
+    ("facts", "DELETE FROM facts WHERE scope = ?1"),
+    ("history", "DELETE FROM history WHERE scope = ?1"),
+    ("episodes", "DELETE FROM episodes WHERE scope = ?1"),
+    ("outbox", "DELETE FROM outbox WHERE scope = ?1"),
+    ("dead_letters", "DELETE FROM dead_letters WHERE scope = ?1"),
+    ("proposals", "DELETE FROM proposals WHERE scope = ?1"),
+    ("states", "DELETE FROM turn_states WHERE scope = ?1"),
+    ("exchanges", "DELETE FROM exchanges WHERE scope = ?1"),
+];
+
+const FORGET_SEEN: &str = "DELETE FROM seen WHERE scope = ?1";
+
+/// What rests on an earlier revision, or was shown before, is not stored any more; nor is the subject's name kept.
+const RAISE_EPOCH: &str = "
+    UPDATE scopes SET epoch = epoch + 1, revision = revision + 1, erased_revision = revision + 1,
+        erased_at = ?2, subject = NULL
+    WHERE id = ?1";
+
+const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
+/// Pause between two tries to empty the write-ahead log.
+const CHECKPOINT_PAUSE: Duration = Duration::from_millis(20);
+
+impl SqliteStore {
+    pub(super) async fn erase_scope(&self, scope: &Scope, now: Time) -> Result<Erased, StoreError> {
+        let mut tx = self.begin().await?;
+        let row = ensure_one(&mut tx, scope).await?;
+        let hashes = self.words(&mut tx, scope, row.id).await?;
+        tombstone::leave(&mut tx, row.id, &hashes, now).await?;
+        let counts = delete_all(&mut tx, row, now).await?;
+        commit(tx).await?;
+        let complete = self.empty_log().await;
+        Ok(Erased { counts, complete, epoch: row.epoch + 1 })
+    }
+
+    async fn words(&self, conn: &mut SqliteConnection, scope: &Scope, id: i64) -> Result<Vec<[u8; 32]>, StoreError> {
+        let words = sqlx::query_scalar::<_, Option<String>>(WORDS).bind(id).fetch(conn);
+        // Hashed as they come: the words of a large scope need not be in memory at once.
+        let hashes =
+            words.try_filter_map(|text| async move { Ok(text.map(|t| tombstone::hash(&self.salt, scope, &t))) });
+        hashes.try_collect().await.map_err(driver("read what is to be erased"))
+    }
+
+    /// Folds the write-ahead log into the database and empties it, so that no older page stays in a file. Readers of an
+    /// older state hold it up; `false` when they did so for too long.
+    async fn empty_log(&self) -> bool {
+        if self.in_memory {
+            return true;
+        }
+        let until = tokio::time::Instant::now() + self.checkpoint_wait;
+        loop {
+            match sqlx::query_as::<_, (i64, i64, i64)>(CHECKPOINT).fetch_one(&self.maintenance).await {
+                Ok((0, ..)) => return true,
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "could not empty the write-ahead log after an erasure"),
+            }
+            if tokio::time::Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(CHECKPOINT_PAUSE).await;
+        }
+    }
+}
+
+async fn delete_all(
+    conn: &mut SqliteConnection,
+    row: ScopeRow,
+    now: Time,
+) -> Result<BTreeMap<&'static str, u64>, StoreError> {
+    let mut counts = BTreeMap::new();
+    for (kind, sql) in DELETES {
+        let done = sqlx::query(sql).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
+        counts.insert(kind, done.rows_affected());
+    }
+    sqlx::query(FORGET_SEEN).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
+    let raised =
+        sqlx::query(RAISE_EPOCH).bind(row.id).bind(now.0).execute(&mut *conn).await.map_err(driver("erase"))?;
+    if raised.rows_affected() != 1 {
+        return Err(StoreError::Conflict { what: "a scope's row".to_owned() });
+    }
+    Ok(counts)
+}

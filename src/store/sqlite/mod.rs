@@ -1,0 +1,113 @@
+//! The embedded store: one SQLite file in WAL mode.
+//!
+//! One connection writes, a few read. A write is one `BEGIN IMMEDIATE` transaction of few statements: a group of rows
+//! travels as one JSON array, bound once and taken apart by `json_each`, so that every statement is a constant and
+//! stays prepared. Several processes may use one file; each waits for the other's lock up to the busy timeout.
+//!
+//! The files of the database are never touched but through SQLite: opening and closing one of them beside it would
+//! drop the locks that SQLite holds on it (MemPalace/mempalace#2471).
+//!
+//! Start with [`SqliteStore::open`], then `outbox.rs` and `learn.rs`, which carry the load.
+
+mod episodes;
+mod erase;
+mod error;
+mod exchanges;
+mod facts;
+mod learn;
+mod open;
+mod outbox;
+mod row;
+mod scope;
+mod states;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod tombstone;
+mod write;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sqlx::Transaction;
+use sqlx::sqlite::{Sqlite, SqlitePool};
+
+use crate::store::StoreError;
+use error::driver;
+
+/// What an acknowledged write outlives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The death of the process (`synchronous = NORMAL`: the write-ahead log is written, not flushed).
+    #[default]
+    Process,
+    /// The loss of power (`synchronous = FULL`: the write-ahead log is flushed at every commit).
+    Power,
+}
+
+/// How a database is opened.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// The database file, made when it is missing (its folder is not); `None` = a private one in memory, for tests.
+    pub path: Option<PathBuf>,
+    /// What an acknowledged write outlives.
+    pub durability: Durability,
+    /// How long a statement waits for another process's lock.
+    pub busy_timeout: Duration,
+    /// How many connections read beside the one that writes; at least 1.
+    pub readers: u32,
+    /// At most so many pages of 4 KiB, for tests of a full disk; `None` = as many as the disk holds.
+    pub max_pages: Option<u32>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            path: None,
+            durability: Durability::Process,
+            busy_timeout: Duration::from_secs(5),
+            readers: 4,
+            max_pages: None,
+        }
+    }
+}
+
+impl SqliteOptions {
+    /// Options for a file, all else by default.
+    #[must_use]
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { path: Some(path.into()), ..Self::default() }
+    }
+}
+
+/// A [`Store`](crate::store::Store) over one SQLite database. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SqliteStore {
+    write: SqlitePool,
+    read: SqlitePool,
+    /// Empties the write-ahead log; waits only briefly, as it keeps writers out meanwhile.
+    maintenance: SqlitePool,
+    /// Key of the tombstone hashes; each namespace has its own, derived from it.
+    salt: [u8; 32],
+    /// How long an erasure waits for readers before it says that it is not complete.
+    checkpoint_wait: Duration,
+    in_memory: bool,
+}
+
+impl SqliteStore {
+    /// Starts a write: immediate, so that what it reads cannot change before it writes.
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.write.begin_with("BEGIN IMMEDIATE").await.map_err(driver("begin a write"))
+    }
+
+    /// Closes all connections; the last one to leave the file folds the write-ahead log into it.
+    pub async fn close(&self) {
+        self.maintenance.close().await;
+        self.read.close().await;
+        self.write.close().await;
+    }
+}
+
+async fn commit(tx: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
+    tx.commit().await.map_err(driver("commit"))
+}

@@ -1,0 +1,144 @@
+//! Opens a database: pragmas, pools, migrations.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection, SqliteConnection};
+
+use super::error::driver;
+use super::{Durability, SqliteOptions, SqliteStore};
+use crate::store::StoreError;
+
+/// The schema, step by step. A step that was released is never changed again; `PRAGMA user_version` counts them.
+const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_records.sql")];
+
+/// How long a caller waits for a free connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an erasure waits for readers of an older state, all tries together.
+const CHECKPOINT_WAIT: Duration = Duration::from_secs(2);
+
+/// How long one try waits for them: writers are kept out meanwhile.
+const MAINTENANCE_BUSY: Duration = Duration::from_millis(100);
+
+/// The salt of the tombstones.
+const TOMBSTONE_SALT: &str = "tombstones";
+
+const FRESH_SECRET: &str =
+    "INSERT INTO secrets (name, value) VALUES (?1, randomblob(32)) ON CONFLICT (name) DO NOTHING";
+
+const READ_SECRET: &str = "SELECT value FROM secrets WHERE name = ?1";
+
+impl SqliteStore {
+    /// Opens a database, and brings its schema up to date.
+    ///
+    /// # Errors
+    /// [`StoreError::Unusable`] for a damaged file, a file that is no database, and one of a newer version;
+    /// [`StoreError::Unavailable`] for one that is locked, read-only or cannot be opened.
+    pub async fn open(options: SqliteOptions) -> Result<Self, StoreError> {
+        let in_memory = options.path.is_none();
+        let write = writer(&options).await?;
+        let salt = {
+            let mut conn = write.acquire().await.map_err(driver("open the database"))?;
+            migrate(&mut conn).await?;
+            salt(&mut conn).await?
+        };
+        // A database in memory belongs to its connection: readers share it.
+        let read = if in_memory { write.clone() } else { readers(&options) };
+        let maintenance = if in_memory { write.clone() } else { maintainer(&options) };
+        Ok(Self { write, read, maintenance, salt, checkpoint_wait: CHECKPOINT_WAIT, in_memory })
+    }
+}
+
+async fn writer(options: &SqliteOptions) -> Result<SqlitePool, StoreError> {
+    let connect = connect_options(options).create_if_missing(true);
+    let connect = match options.max_pages {
+        Some(pages) => connect.pragma("max_page_count", pages.to_string()),
+        None => connect,
+    };
+    pool_options(1).min_connections(1).connect_with(connect).await.map_err(driver("open the database"))
+}
+
+fn readers(options: &SqliteOptions) -> SqlitePool {
+    pool_options(options.readers.max(1)).connect_lazy_with(connect_options(options).pragma("query_only", "on"))
+}
+
+fn maintainer(options: &SqliteOptions) -> SqlitePool {
+    pool_options(1).connect_lazy_with(connect_options(options).busy_timeout(MAINTENANCE_BUSY))
+}
+
+fn pool_options(max: u32) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(max)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        // A connection in this process does not go stale, and one in memory must never be replaced.
+        .test_before_acquire(false)
+        .idle_timeout(None)
+        .max_lifetime(None)
+}
+
+fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
+    let base = match &options.path {
+        Some(path) => SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Wal),
+        None => {
+            SqliteConnectOptions::from_str("sqlite::memory:").expect("the address of a database in memory is valid")
+        }
+    };
+    let synchronous = match options.durability {
+        Durability::Process => SqliteSynchronous::Normal,
+        Durability::Power => SqliteSynchronous::Full,
+    };
+    base.busy_timeout(options.busy_timeout)
+        .synchronous(synchronous)
+        .foreign_keys(true)
+        // What is deleted is overwritten with zeros (design, promise 10).
+        .pragma("secure_delete", "on")
+        .pragma("temp_store", "memory")
+        .statement_cache_capacity(128)
+}
+
+/// Applies the missing steps in one transaction: two processes that start at once do not meet half-way.
+async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+    let mut tx = conn.begin_with("BEGIN IMMEDIATE").await.map_err(driver("open the database"))?;
+    let found: i64 = sqlx::query_scalar("PRAGMA user_version")
+        .fetch_one(&mut *tx)
+        .await
+        .map_err(driver("read the schema version"))?;
+    let ours = i64::try_from(MIGRATIONS.len()).expect("a handful of migrations");
+    if found > ours {
+        return Err(StoreError::Unusable(format!(
+            "the database has schema version {found}, this program knows up to {ours}: it was written by a newer version"
+        )));
+    }
+    let missing = MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or_default());
+    for step in missing {
+        sqlx::raw_sql(*step).execute(&mut *tx).await.map_err(driver("migrate the database"))?;
+    }
+    if found < ours {
+        // A pragma takes no bound value; `ours` is a number of our own.
+        let pragma = format!("PRAGMA user_version = {ours}");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(pragma)).execute(&mut *tx).await.map_err(driver("migrate the database"))?;
+    }
+    tx.commit().await.map_err(driver("migrate the database"))
+}
+
+async fn salt(conn: &mut SqliteConnection) -> Result<[u8; 32], StoreError> {
+    sqlx::query(FRESH_SECRET).bind(TOMBSTONE_SALT).execute(&mut *conn).await.map_err(driver("make a salt"))?;
+    let value: Vec<u8> = sqlx::query_scalar(READ_SECRET)
+        .bind(TOMBSTONE_SALT)
+        .fetch_one(&mut *conn)
+        .await
+        .map_err(driver("read a salt"))?;
+    secret(TOMBSTONE_SALT, &value)
+}
+
+/// Reads the 32 bytes of a secret.
+pub(super) fn secret(name: &str, value: &[u8]) -> Result<[u8; 32], StoreError> {
+    value.try_into().map_err(|_| StoreError::Inconsistent {
+        table: "secrets",
+        column: "value",
+        id: name.to_owned(),
+        problem: format!("{} bytes instead of 32", value.len()),
+    })
+}

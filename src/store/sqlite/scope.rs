@@ -1,0 +1,174 @@
+//! Scopes as such: their rows, revision and epoch.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use sqlx::{SqliteConnection, SqlitePool};
+
+use super::error::driver;
+use super::open::secret;
+use super::row::{hex, rows};
+use super::{SqliteStore, tombstone};
+use crate::base::Time;
+use crate::memory::Scope;
+use crate::store::{Erased, ScopeState, ScopeStore, StoreError};
+
+/// A row of `scopes`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScopeRow {
+    pub(super) id: i64,
+    pub(super) revision: i64,
+    pub(super) epoch: i64,
+}
+
+/// A scope's three names as one key. Lengths first: no two scopes write alike.
+pub(super) fn key(scope: &Scope) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for name in [&scope.tenant, &scope.namespace, &scope.subject] {
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(name.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+const ENSURE: &str = "
+    INSERT INTO scopes (key, tenant, namespace, subject)
+    SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3 FROM json_each(?1) WHERE true
+    ON CONFLICT (key) DO UPDATE SET subject = excluded.subject WHERE scopes.subject IS NULL";
+
+/// Makes the rows of scopes that have none yet.
+pub(super) async fn ensure(conn: &mut SqliteConnection, scopes: &[&Scope]) -> Result<(), StoreError> {
+    let scopes: Vec<_> = scopes.iter().map(|s| (hex(&key(s)), &s.tenant, &s.namespace, &s.subject)).collect();
+    sqlx::query(ENSURE).bind(rows(&scopes)).execute(conn).await.map_err(driver("make scopes"))?;
+    Ok(())
+}
+
+const LOAD: &str = "
+    SELECT j.key, s.id, s.revision, s.epoch FROM json_each(?1) j JOIN scopes s ON s.key = unhex(j.value)";
+
+/// Returns the rows of those scopes that have one.
+pub(super) async fn load(
+    conn: &mut SqliteConnection,
+    scopes: &[&Scope],
+) -> Result<HashMap<Scope, ScopeRow>, StoreError> {
+    let keys: Vec<_> = scopes.iter().map(|s| hex(&key(s))).collect();
+    let found: Vec<(i64, i64, i64, i64)> =
+        sqlx::query_as(LOAD).bind(rows(&keys)).fetch_all(conn).await.map_err(driver("read scopes"))?;
+    let at = |index: i64| usize::try_from(index).ok().and_then(|i| scopes.get(i));
+    Ok(found
+        .into_iter()
+        .filter_map(|(index, id, revision, epoch)| Some(((*at(index)?).clone(), ScopeRow { id, revision, epoch })))
+        .collect())
+}
+
+const LOAD_ONE: &str = "SELECT id, revision, epoch FROM scopes WHERE key = ?1";
+
+/// Returns the row of one scope; `None` when it was never written.
+pub(super) async fn load_one(pool: &SqlitePool, scope: &Scope) -> Result<Option<ScopeRow>, StoreError> {
+    let row: Option<(i64, i64, i64)> =
+        sqlx::query_as(LOAD_ONE).bind(&key(scope)[..]).fetch_optional(pool).await.map_err(driver("read a scope"))?;
+    Ok(row.map(|(id, revision, epoch)| ScopeRow { id, revision, epoch }))
+}
+
+/// Returns the row of one scope, inside a write; it is made when it is missing.
+pub(super) async fn ensure_one(conn: &mut SqliteConnection, scope: &Scope) -> Result<ScopeRow, StoreError> {
+    ensure(&mut *conn, &[scope]).await?;
+    let (id, revision, epoch) =
+        sqlx::query_as(LOAD_ONE).bind(&key(scope)[..]).fetch_one(conn).await.map_err(driver("read a scope"))?;
+    Ok(ScopeRow { id, revision, epoch })
+}
+
+const SET_REVISIONS: &str = "
+    UPDATE scopes SET revision = j.value ->> 1 FROM json_each(?1) j WHERE scopes.id = j.value ->> 0";
+
+/// Sets the revisions of scopes, as pairs of row id and revision.
+pub(super) async fn set_revisions(conn: &mut SqliteConnection, revisions: &[(i64, i64)]) -> Result<(), StoreError> {
+    if revisions.is_empty() {
+        return Ok(());
+    }
+    let done =
+        sqlx::query(SET_REVISIONS).bind(rows(revisions)).execute(conn).await.map_err(driver("raise the revision"))?;
+    if done.rows_affected() != revisions.len() as u64 {
+        return Err(StoreError::Conflict { what: "a scope's row".to_owned() });
+    }
+    Ok(())
+}
+
+const NAMESPACES: &str = "
+    SELECT s.namespace, s.revision FROM scopes s
+    WHERE s.tenant = ?1 AND s.subject = ?2
+      AND (EXISTS (SELECT 1 FROM facts f WHERE f.scope = s.id)
+        OR EXISTS (SELECT 1 FROM episodes e WHERE e.scope = s.id))
+    ORDER BY s.namespace";
+
+const TOMBSTONED: &str = "
+    SELECT j.key FROM json_each(?1) j
+    JOIN scopes s ON s.key = ?2
+    JOIN tombstones t ON t.scope = s.id AND t.hash = unhex(j.value)";
+
+const KEEP_SECRET: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+const READ_SECRET: &str = "SELECT value FROM secrets WHERE name = ?1";
+
+#[async_trait]
+impl ScopeStore for SqliteStore {
+    async fn scope_state(&self, scope: &Scope) -> Result<ScopeState, StoreError> {
+        let row = load_one(&self.read, scope).await?;
+        Ok(row.map(|r| ScopeState { revision: r.revision, epoch: r.epoch }).unwrap_or_default())
+    }
+
+    async fn namespaces(&self, tenant: &str, subject: &str) -> Result<Vec<(String, i64)>, StoreError> {
+        sqlx::query_as(NAMESPACES)
+            .bind(tenant)
+            .bind(subject)
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("list namespaces"))
+    }
+
+    async fn erase(&self, scope: &Scope, now: Time) -> Result<Erased, StoreError> {
+        self.erase_scope(scope, now).await
+    }
+
+    async fn tombstoned(&self, scope: &Scope, texts: &[&str]) -> Result<Vec<bool>, StoreError> {
+        let mut barred = vec![false; texts.len()];
+        if texts.is_empty() {
+            return Ok(barred);
+        }
+        let hashes: Vec<_> = texts.iter().map(|t| hex(&tombstone::hash(&self.salt, scope, t))).collect();
+        let hits: Vec<i64> = sqlx::query_scalar(TOMBSTONED)
+            .bind(rows(&hashes))
+            .bind(&key(scope)[..])
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("look up tombstones"))?;
+        for hit in hits {
+            if let Some(slot) = usize::try_from(hit).ok().and_then(|i| barred.get_mut(i)) {
+                *slot = true;
+            }
+        }
+        Ok(barred)
+    }
+
+    async fn sweep(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError> {
+        self.sweep_rows(now, trace_before, max_rows).await
+    }
+
+    async fn shared_secret(&self, name: &str, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError> {
+        let mut tx = self.begin().await?;
+        sqlx::query(KEEP_SECRET)
+            .bind(name)
+            .bind(&fresh[..])
+            .execute(&mut *tx)
+            .await
+            .map_err(driver("keep a secret"))?;
+        let value: Vec<u8> =
+            sqlx::query_scalar(READ_SECRET).bind(name).fetch_one(&mut *tx).await.map_err(driver("read a secret"))?;
+        super::commit(tx).await?;
+        secret(name, &value)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        sqlx::query_scalar::<_, i64>("SELECT 1").fetch_one(&self.read).await.map_err(driver("ping"))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Drops what has run out, a bounded number of rows at a time.
+
+use super::SqliteStore;
+use super::error::driver;
+use super::learn::SEEN_MILLIS;
+use crate::base::Time;
+use crate::store::StoreError;
+
+const STATES: &str = "
+    DELETE FROM turn_states WHERE rowid IN (SELECT rowid FROM turn_states WHERE expires_at <= ?1 LIMIT ?2)";
+
+const SEEN: &str = "
+    DELETE FROM seen WHERE (scope, turn_key) IN (SELECT scope, turn_key FROM seen WHERE at <= ?1 LIMIT ?2)";
+
+const EXCHANGES: &str = "
+    DELETE FROM exchanges WHERE rowid IN (SELECT rowid FROM exchanges WHERE at < ?1 LIMIT ?2)";
+
+/// Only what changed no fact: the others are part of a fact's history and go with it.
+const PROPOSALS: &str = "
+    DELETE FROM proposals WHERE rowid IN (SELECT rowid FROM proposals WHERE at < ?1 AND fact IS NULL LIMIT ?2)";
+
+const DEAD_LETTERS: &str = "
+    DELETE FROM dead_letters WHERE rowid IN (SELECT rowid FROM dead_letters WHERE dead_at < ?1 LIMIT ?2)";
+
+impl SqliteStore {
+    pub(super) async fn sweep_rows(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError> {
+        let steps = [
+            (STATES, now),
+            (SEEN, now.plus_millis(-SEEN_MILLIS)),
+            (EXCHANGES, trace_before),
+            (PROPOSALS, trace_before),
+            (DEAD_LETTERS, trace_before),
+        ];
+        let mut left = u64::from(max_rows);
+        for (sql, before) in steps {
+            if left == 0 {
+                break;
+            }
+            // One statement, one transaction: the writer is free for others in between.
+            let done = sqlx::query(sql)
+                .bind(before.0)
+                .bind(u32::try_from(left).unwrap_or(u32::MAX))
+                .execute(&self.write)
+                .await
+                .map_err(driver("sweep"))?;
+            left = left.saturating_sub(done.rows_affected());
+        }
+        Ok(u64::from(max_rows) - left)
+    }
+}
