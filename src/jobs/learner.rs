@@ -1,0 +1,347 @@
+//! Learns from exchanges by a pure decision function: batches by scope, chains revisions, decides again when stale.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use super::worker::{LearnError, Learner};
+use crate::base::{Clock, EpisodeId, Time};
+use crate::memory::{Fact, Scope, Speaker, Turn};
+use crate::store::{Claimed, EpisodeFilter, FactFilter, LearnOutcome, Learned, Page, Store, StoreError};
+
+/// What a decision rests on.
+pub struct DecideArgs<'a> {
+    /// What was said.
+    pub turn: &'a Turn,
+    /// The current facts of the scope (active and contested), as they are after the earlier exchanges of the batch.
+    pub facts: &'a [Arc<Fact>],
+    /// The revision of the scope that `facts` stands for; goes into the result.
+    pub revision: i64,
+    /// Now.
+    pub now: Time,
+    /// Whether a text is barred from being learned, because what it led to was deleted. Ask it for every quote that is
+    /// to become evidence and for every text that is to become an episode.
+    pub barred: &'a dyn Fn(&str) -> bool,
+    /// The episodes of the scope in which a value occurs.
+    pub mentioning: &'a dyn Fn(&str) -> Vec<EpisodeId>,
+}
+
+impl fmt::Debug for DecideArgs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecideArgs").field("revision", &self.revision).field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+/// Decides what an exchange teaches. Called again, with other arguments, when someone else was faster.
+pub type Decide = dyn Fn(DecideArgs<'_>) -> Learned + Send + Sync;
+
+/// Where current facts come from: a cache, or the store.
+#[async_trait]
+pub trait FactSource: Send + Sync {
+    /// The scope's revision, and its current facts at that revision.
+    async fn facts(&self, scope: &Scope) -> Result<(i64, Vec<Arc<Fact>>), StoreError>;
+
+    /// The episodes of the scope in which `value` occurs, as far as they are known without waiting.
+    fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId>;
+}
+
+/// Is told what was stored, in order, so that caches can follow.
+pub trait LearnObserver: Send + Sync {
+    /// `learned` was stored, and the scope now has `revision`. After [`LearnOutcome::Seen`] it holds only what was
+    /// stored of it.
+    fn learned(&self, scope: &Scope, revision: i64, learned: &Learned);
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl LearnObserver for NoObserver {
+    fn learned(&self, _: &Scope, _: i64, _: &Learned) {}
+}
+
+/// Facts straight from the store, without a cache: for tools and tests. Knows of mentions what it read last.
+pub struct StoreFacts {
+    store: Arc<dyn Store>,
+    episodes: Mutex<HashMap<Scope, Vec<(EpisodeId, String)>>>,
+}
+
+impl StoreFacts {
+    /// Rows read at a time, and the newest-read episodes of a scope that are searched for mentions.
+    const PAGE: u32 = 1000;
+    /// Scopes whose episodes are remembered; when there are more, all are dropped and read anew.
+    const MAX_SCOPES: usize = 64;
+
+    /// Reads from `store`.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, episodes: Mutex::default() }
+    }
+}
+
+impl fmt::Debug for StoreFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreFacts").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl FactSource for StoreFacts {
+    async fn facts(&self, scope: &Scope) -> Result<(i64, Vec<Arc<Fact>>), StoreError> {
+        // The revision first: facts that are newer than it make the result stale, older ones would go unnoticed.
+        let revision = self.store.scope_state(scope).await?.revision;
+        let filter = FactFilter { current: true, ..FactFilter::default() };
+        let mut facts: Vec<Arc<Fact>> = Vec::new();
+        loop {
+            let after = facts.last().map(|f| f.id.to_string());
+            let page = self.store.list_facts(scope, &filter, &Page { after, limit: Self::PAGE }).await?;
+            let last = page.len() < Self::PAGE as usize;
+            facts.extend(page.into_iter().map(Arc::new));
+            if last {
+                break;
+            }
+        }
+        let page = Page::first(Self::PAGE);
+        let episodes = self.store.list_episodes(scope, &EpisodeFilter::default(), &page).await?;
+        let texts = episodes.into_iter().map(|e| (e.id, e.text.to_lowercase())).collect();
+        let mut known = self.episodes.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= Self::MAX_SCOPES {
+            known.clear();
+        }
+        known.insert(scope.clone(), texts);
+        Ok((revision, facts))
+    }
+
+    fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
+        let value = value.to_lowercase();
+        let known = self.episodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let episodes = known.get(scope).into_iter().flatten();
+        episodes.filter(|(_, text)| text.contains(&value)).map(|(id, _)| *id).collect()
+    }
+}
+
+/// What the learner did so far.
+#[derive(Debug, Default)]
+pub struct LearnCounters {
+    /// Exchanges stored.
+    pub applied: AtomicU64,
+    /// Exchanges whose user turn had been learned before.
+    pub seen: AtomicU64,
+    /// Decisions that came too late and were made again.
+    pub stale: AtomicU64,
+    /// Exchanges of erased scopes.
+    pub erased: AtomicU64,
+    /// Exchanges that another worker had taken over.
+    pub not_ours: AtomicU64,
+    /// Fact changes stored.
+    pub changes: AtomicU64,
+    /// Episodes stored.
+    pub episodes: AtomicU64,
+}
+
+/// The [`Learner`] of the write path.
+pub struct ExtractLearner {
+    store: Arc<dyn Store>,
+    decide: Arc<Decide>,
+    facts: Arc<dyn FactSource>,
+    observer: Arc<dyn LearnObserver>,
+    clock: Arc<dyn Clock>,
+    counters: Arc<LearnCounters>,
+}
+
+impl fmt::Debug for ExtractLearner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExtractLearner").field("counters", &self.counters).finish_non_exhaustive()
+    }
+}
+
+/// So often a batch is decided before what is still stale is given back to the queue.
+const MAX_ROUNDS: usize = 5;
+
+/// So often a scope's turns are decided with more known about its tombstones.
+const MAX_BAR_ROUNDS: usize = 3;
+
+impl ExtractLearner {
+    /// Makes a learner that decides by `decide`, on what `facts` says.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        decide: Arc<Decide>,
+        facts: Arc<dyn FactSource>,
+        observer: Arc<dyn LearnObserver>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { store, decide, facts, observer, clock, counters: Arc::default() }
+    }
+
+    /// What it did so far; for the metrics.
+    #[must_use]
+    pub fn counters(&self) -> Arc<LearnCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Decides what the turns of one scope teach, each on the result of those before it.
+    async fn decide_scope(&self, scope: &Scope, turns: &[&Turn]) -> Result<Vec<Learned>, StoreError> {
+        let (revision, facts) = self.facts.facts(scope).await?;
+        let mut chain = Chain::new(self, scope, self.clock.now());
+        // Nearly always nothing was ever deleted: decide as if so, ask the store about all texts at once, and decide
+        // anew only when that was wrong.
+        for _ in 0..MAX_BAR_ROUNDS {
+            let (learned, unknown) = chain.decide(turns, revision, &facts, false);
+            if unknown.is_empty() {
+                return Ok(learned);
+            }
+            let texts: Vec<&str> = unknown.iter().map(String::as_str).collect();
+            let answers = self.store.tombstoned(scope, &texts).await?;
+            if !answers.contains(&true) {
+                return Ok(learned);
+            }
+            chain.known.extend(unknown.into_iter().zip(answers));
+        }
+        // Still asking about new texts: those are taken as barred, which is the safe side.
+        Ok(chain.decide(turns, revision, &facts, true).0)
+    }
+
+    fn note(&self, outcome: LearnOutcome, learned: &Learned) {
+        let counters = &self.counters;
+        let (counter, stored) = match outcome {
+            LearnOutcome::Applied { revision } => (&counters.applied, Some((revision, None))),
+            LearnOutcome::Seen { revision } => (&counters.seen, Some((revision, Some(only_replies(learned))))),
+            LearnOutcome::Stale => (&counters.stale, None),
+            LearnOutcome::Erased => (&counters.erased, None),
+            LearnOutcome::NotOurs => (&counters.not_ours, None),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        if let Some((revision, part)) = stored {
+            let stored = part.as_ref().unwrap_or(learned);
+            counters.changes.fetch_add(stored.changes.len() as u64, Ordering::Relaxed);
+            counters.episodes.fetch_add(stored.episodes.len() as u64, Ordering::Relaxed);
+            self.observer.learned(&stored.scope, revision, stored);
+        }
+    }
+}
+
+#[async_trait]
+impl Learner for ExtractLearner {
+    async fn learn(&self, batch: Vec<Claimed>, owner: &str) -> Result<(), LearnError> {
+        let mut left: Vec<Turn> = batch.into_iter().map(|claimed| claimed.turn).collect();
+        for _ in 0..MAX_ROUNDS {
+            let mut decided = Vec::with_capacity(left.len());
+            for (scope, turns) in by_scope(&left) {
+                decided.extend(self.decide_scope(scope, &turns).await?);
+                // Deciding is computing; others on this thread get their turn.
+                tokio::task::yield_now().await;
+            }
+            let outcomes = self.store.learn(owner, &decided).await?;
+            let mut stale = HashSet::new();
+            for (outcome, learned) in outcomes.into_iter().zip(&decided) {
+                self.note(outcome, learned);
+                if outcome == LearnOutcome::Stale {
+                    stale.insert(learned.exchange);
+                }
+            }
+            left.retain(|turn| stale.contains(&turn.exchange));
+            if left.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(LearnError::Retry("the scope was written by others every time it was decided on".to_owned()))
+    }
+}
+
+/// The turns of each scope in their order, scopes in the order of their first turn.
+fn by_scope(turns: &[Turn]) -> Vec<(&Scope, Vec<&Turn>)> {
+    let mut places: HashMap<&Scope, usize> = HashMap::new();
+    let mut groups: Vec<(&Scope, Vec<&Turn>)> = Vec::new();
+    for turn in turns {
+        let place = *places.entry(&turn.scope).or_insert_with(|| {
+            groups.push((&turn.scope, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(turn);
+    }
+    groups
+}
+
+/// What a store keeps of a turn that was learned before.
+fn only_replies(learned: &Learned) -> Learned {
+    let mut part = learned.clone();
+    part.changes.clear();
+    part.proposals.clear();
+    part.marks.clear();
+    part.episodes.retain(|e| e.role == Speaker::Assistant);
+    part
+}
+
+/// Turns of one scope, decided one on the result of the other.
+struct Chain<'a> {
+    learner: &'a ExtractLearner,
+    scope: &'a Scope,
+    now: Time,
+    /// Texts of which it is known whether they are barred.
+    known: HashMap<String, bool>,
+}
+
+impl<'a> Chain<'a> {
+    fn new(learner: &'a ExtractLearner, scope: &'a Scope, now: Time) -> Self {
+        Self { learner, scope, now, known: HashMap::new() }
+    }
+
+    /// Returns the decisions, and the texts that were asked for and are not known; `assumed` was the answer for them.
+    fn decide(
+        &self,
+        turns: &[&Turn],
+        revision: i64,
+        facts: &[Arc<Fact>],
+        assumed: bool,
+    ) -> (Vec<Learned>, Vec<String>) {
+        let unknown: RefCell<HashSet<String>> = RefCell::default();
+        let barred = |text: &str| {
+            self.known.get(text).copied().unwrap_or_else(|| {
+                unknown.borrow_mut().insert(text.to_owned());
+                assumed
+            })
+        };
+        let mut revision = revision;
+        let mut facts = facts.to_vec();
+        let mut decided: Vec<Learned> = Vec::with_capacity(turns.len());
+        for turn in turns {
+            let mentioning = |value: &str| self.mentioning(value, &decided);
+            let args =
+                DecideArgs { turn, facts: &facts, revision, now: self.now, barred: &barred, mentioning: &mentioning };
+            let learned = (self.learner.decide)(args);
+            revision += i64::from(changes_scope(&learned));
+            follow(&mut facts, &learned);
+            decided.push(learned);
+        }
+        (decided, unknown.into_inner().into_iter().collect())
+    }
+
+    /// Stored episodes, and those decided on just now.
+    fn mentioning(&self, value: &str, decided: &[Learned]) -> Vec<EpisodeId> {
+        let mut found = self.learner.facts.mentioning(self.scope, value);
+        let value = value.to_lowercase();
+        let new = decided.iter().flat_map(|learned| &learned.episodes);
+        found.extend(new.filter(|e| e.text.to_lowercase().contains(&value)).map(|e| e.id));
+        found
+    }
+}
+
+/// Whether storing it raises the scope's revision.
+fn changes_scope(learned: &Learned) -> bool {
+    !(learned.changes.is_empty() && learned.episodes.is_empty() && learned.marks.is_empty())
+}
+
+/// Brings a list of current facts to the state after `learned`.
+fn follow(facts: &mut Vec<Arc<Fact>>, learned: &Learned) {
+    for change in &learned.changes {
+        facts.retain(|fact| fact.id != change.fact.id);
+        if change.fact.is_current() {
+            facts.push(Arc::new(change.fact.clone()));
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The way from a finished exchange to a durable row: a bounded queue and one writer that commits in groups.
+//!
+//! Nobody waits to put something in: a place is reserved before the request is sent on ([`Outbox::reserve`], refused
+//! when the queue is full) and filled when the reply ends ([`Slot::finish`], callable from a destructor). The writer
+//! takes what is there and commits it in one transaction; while it does so the next group gathers. An idle writer
+//! commits a single exchange at once.
+//!
+//! While the store fails the writer keeps its group and tries again; the queue fills, and then `reserve` refuses.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::policy::Backoff;
+use crate::base::{Clock, Time};
+use crate::memory::Turn;
+use crate::store::{Finished, Store, StoreError};
+
+/// Takes secrets out of a turn before it is stored.
+pub type Redact = fn(&mut Turn);
+
+/// How large the queue and its groups are, and how patient the writer is.
+#[derive(Clone, Debug)]
+pub struct OutboxConfig {
+    /// Places in the queue; when all are taken, [`Outbox::reserve`] refuses.
+    pub capacity: usize,
+    /// Bytes of text in the queue; above it [`Outbox::reserve`] refuses as well.
+    pub max_bytes: u64,
+    /// Most exchanges in one transaction.
+    pub max_group: usize,
+    /// Pauses while the store fails. `max_attempts` counts for what may not be tried for ever: a single exchange that
+    /// the store refuses for another reason than not being available, and everything after the stop.
+    pub backoff: Backoff,
+}
+
+impl Default for OutboxConfig {
+    fn default() -> Self {
+        Self {
+            capacity: 4096,
+            max_bytes: 64 << 20,
+            max_group: 128,
+            backoff: Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(2), max_attempts: 5 },
+        }
+    }
+}
+
+/// What an operator wants to know about the outbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutboxHealth {
+    /// Places taken: reserved, waiting, or being written.
+    pub queued: u64,
+    /// Bytes of text waiting or being written.
+    pub queued_bytes: u64,
+    /// Since when the store fails; `None` while it works.
+    pub failing_since: Option<Time>,
+    /// Exchanges committed.
+    pub appended_total: u64,
+    /// Exchanges given up: not stored, not remembered.
+    pub failed_total: u64,
+    /// Reservations refused because the queue was full.
+    pub refused_total: u64,
+}
+
+/// The handle of the outbox; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    queue: mpsc::Sender<Job>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    capacity: u64,
+    max_bytes: u64,
+    /// Taken by the writer from the queue and not yet committed: they hold no place of the channel any more.
+    in_hand: AtomicU64,
+    queued_bytes: AtomicU64,
+    failing_since: AtomicI64,
+    appended: AtomicU64,
+    failed: AtomicU64,
+    refused: AtomicU64,
+    appended_notify: Arc<Notify>,
+}
+
+/// `failing_since` while nothing fails.
+const NOT_FAILING: i64 = i64::MIN;
+
+#[derive(Debug)]
+struct Job {
+    finished: Finished,
+    bytes: u64,
+    done: oneshot::Sender<()>,
+}
+
+/// Starts the writer on `tracker`, and returns its handle. On `stop` the writer takes no new reservations, commits
+/// what is queued and what still comes through slots that were reserved before, and ends.
+pub fn outbox(
+    store: Arc<dyn Store>,
+    config: OutboxConfig,
+    redact: Redact,
+    clock: Arc<dyn Clock>,
+    tracker: &TaskTracker,
+    stop: CancellationToken,
+) -> Outbox {
+    let capacity = config.capacity.max(1);
+    let (queue, jobs) = mpsc::channel(capacity);
+    let shared = Arc::new(Shared {
+        capacity: capacity as u64,
+        max_bytes: config.max_bytes,
+        in_hand: AtomicU64::new(0),
+        queued_bytes: AtomicU64::new(0),
+        failing_since: AtomicI64::new(NOT_FAILING),
+        appended: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        appended_notify: Arc::new(Notify::new()),
+    });
+    let writer = Writer { store, config, redact, clock, stop, shared: Arc::clone(&shared) };
+    tracker.spawn(writer.run(jobs));
+    Outbox { queue, shared }
+}
+
+impl Outbox {
+    /// Reserves a place; never waits. `None` when the queue is full or the writer has stopped: the exchange then passes
+    /// unremembered, and that is counted.
+    #[must_use]
+    pub fn reserve(&self) -> Option<Slot> {
+        let room = self.shared.queued_bytes.load(Ordering::Relaxed) < self.shared.max_bytes;
+        let place = if room { self.queue.clone().try_reserve_owned().ok() } else { None };
+        match place {
+            Some(place) => Some(Slot { place, shared: Arc::clone(&self.shared) }),
+            None => {
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    /// How the outbox is doing.
+    #[must_use]
+    pub fn health(&self) -> OutboxHealth {
+        let shared = &self.shared;
+        let taken = shared.capacity.saturating_sub(self.queue.capacity() as u64);
+        let failing_since = shared.failing_since.load(Ordering::Relaxed);
+        OutboxHealth {
+            queued: taken + shared.in_hand.load(Ordering::Relaxed),
+            queued_bytes: shared.queued_bytes.load(Ordering::Relaxed),
+            failing_since: (failing_since != NOT_FAILING).then_some(Time(failing_since)),
+            appended_total: shared.appended.load(Ordering::Relaxed),
+            failed_total: shared.failed.load(Ordering::Relaxed),
+            refused_total: shared.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Is notified after each committed group; for the one worker that waits for work.
+    #[must_use]
+    pub fn appended(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.appended_notify)
+    }
+}
+
+/// A reserved place. Dropping it gives the place back.
+#[derive(Debug)]
+pub struct Slot {
+    place: mpsc::OwnedPermit<Job>,
+    shared: Arc<Shared>,
+}
+
+impl Slot {
+    /// Puts a finished exchange in; never waits, so a destructor may call it. The result tells when it is durable, and
+    /// may be dropped.
+    pub fn finish(self, finished: Finished) -> Committed {
+        let (done, committed) = oneshot::channel();
+        let bytes = text_bytes(&finished);
+        self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.place.send(Job { finished, bytes, done });
+        Committed(committed)
+    }
+}
+
+/// Resolves when the exchange is durable. Waits as long as the store fails: bound it with a timeout.
+///
+/// Cancel safe: dropping it changes nothing.
+#[derive(Debug)]
+pub struct Committed(oneshot::Receiver<()>);
+
+/// The exchange was given up: it is not stored and will not be remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the exchange could not be stored")]
+pub struct NotCommitted;
+
+impl Future for Committed {
+    type Output = Result<(), NotCommitted>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|done| done.map_err(|_| NotCommitted))
+    }
+}
+
+/// The bytes of text that an exchange keeps in memory while it waits, near enough.
+fn text_bytes(finished: &Finished) -> u64 {
+    let turn = finished.turn.as_ref().map_or(0, |turn| {
+        let said = turn.user.iter().chain(&turn.before).chain(&turn.reply).map(|s| s.text.len());
+        said.chain(turn.shown.iter().map(String::len)).sum()
+    });
+    let state = finished.state.as_ref().map_or(0, |(_, state)| state.profile.len() + state.recollection.len());
+    (turn + state) as u64
+}
+
+struct Writer {
+    store: Arc<dyn Store>,
+    config: OutboxConfig,
+    redact: Redact,
+    clock: Arc<dyn Clock>,
+    stop: CancellationToken,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    async fn run(self, mut jobs: mpsc::Receiver<Job>) {
+        let max_group = self.config.max_group.max(1);
+        let mut group = Vec::with_capacity(max_group);
+        loop {
+            let taken = tokio::select! {
+                taken = jobs.recv_many(&mut group, max_group) => taken,
+                () = self.stop.cancelled(), if !jobs.is_closed() => {
+                    jobs.close();
+                    continue;
+                }
+            };
+            // Closed, empty, and no reserved slot is left that could still be filled.
+            if taken == 0 {
+                break;
+            }
+            self.shared.in_hand.store(taken as u64, Ordering::Relaxed);
+            self.write(std::mem::take(&mut group)).await;
+            self.shared.in_hand.store(0, Ordering::Relaxed);
+        }
+    }
+
+    async fn write(&self, jobs: Vec<Job>) {
+        let (mut group, waiting): (Vec<_>, Vec<_>) =
+            jobs.into_iter().map(|job| (job.finished, (job.bytes, job.done))).unzip();
+        for finished in &mut group {
+            self.redact(finished);
+        }
+        let mut stored = vec![false; group.len()];
+        if self.append(&group).await {
+            stored.fill(true);
+        } else {
+            // Something in the group cannot be stored. Alone each gets its own answer.
+            for (one, stored) in group.chunks(1).zip(&mut stored) {
+                *stored = self.append(one).await;
+            }
+        }
+        for ((bytes, done), stored) in waiting.into_iter().zip(stored) {
+            self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            let counter = if stored { &self.shared.appended } else { &self.shared.failed };
+            counter.fetch_add(1, Ordering::Relaxed);
+            if stored {
+                // Nobody waits any more: the client was released by its own timeout, or left.
+                let _ = done.send(());
+            }
+        }
+        self.shared.appended_notify.notify_one();
+    }
+
+    /// Redaction must not let anything through: what it cannot handle is not stored.
+    fn redact(&self, finished: &mut Finished) {
+        let Some(turn) = &mut finished.turn else { return };
+        if catch_unwind(AssertUnwindSafe(|| (self.redact)(turn))).is_err() {
+            tracing::error!("redaction failed; the exchange is not remembered");
+            finished.turn = None;
+        }
+    }
+
+    /// Appends a group; tries again while the store is not available. `false` = given up.
+    async fn append(&self, group: &[Finished]) -> bool {
+        let mut failures = 0;
+        loop {
+            let error = match self.store.append(group).await {
+                Ok(()) => {
+                    self.shared.failing_since.store(NOT_FAILING, Ordering::Relaxed);
+                    return true;
+                }
+                Err(error) => error,
+            };
+            failures += 1;
+            self.note_failure(&error, failures);
+            if self.gives_up(&error, failures) {
+                return false;
+            }
+            tokio::time::sleep(self.config.backoff.pause(failures, u64::MAX)).await;
+        }
+    }
+
+    fn gives_up(&self, error: &StoreError, failures: u32) -> bool {
+        let may_pass = matches!(error, StoreError::Unavailable(_) | StoreError::Unusable(_));
+        failures >= self.config.backoff.max_attempts && (!may_pass || self.stop.is_cancelled())
+    }
+
+    fn note_failure(&self, error: &StoreError, failures: u32) {
+        let now = self.clock.now().0;
+        let first = self.shared.failing_since.compare_exchange(NOT_FAILING, now, Ordering::Relaxed, Ordering::Relaxed);
+        // Once per outage, not once per try.
+        if first.is_ok() || failures == 1 {
+            tracing::error!(%error, "the outbox cannot be written; it is tried again");
+        }
+    }
+}
