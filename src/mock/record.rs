@@ -1,0 +1,82 @@
+//! What the mock was asked, kept for tests.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+/// The most requests that are kept; the oldest goes first.
+const MAX_REQUESTS: usize = 1_000;
+
+/// The most bytes of bodies that are kept.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// One request as it came in.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The method.
+    pub method: http::Method,
+    /// Path and query.
+    pub target: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Recorded {
+    /// The path alone.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// The query alone, without the question mark.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
+        self.target.split_once('?').map(|(_, query)| query)
+    }
+
+    /// Returns a header's text; `None` when it is absent or not text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The body as JSON; `null` when it is none.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// The last requests, and counts of everything since the start.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    requests: Mutex<VecDeque<Recorded>>,
+    pub(super) accepted: AtomicU64,
+    pub(super) connections: AtomicU64,
+    pub(super) cancelled: AtomicU64,
+}
+
+impl Log {
+    /// Keeps a request and returns its number, from 1.
+    pub(super) fn add(&self, request: Recorded) -> u64 {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.push_back(request);
+        while requests.len() > MAX_REQUESTS || requests.iter().map(|r| r.body.len()).sum::<usize>() > MAX_BYTES {
+            requests.pop_front();
+        }
+        self.accepted.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn requests(&self) -> Vec<Recorded> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    pub(super) fn clear(&self) {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
