@@ -3,12 +3,21 @@
 //! Knows nothing of OpenAI, HTTP or stores, reads no clock and does no IO: time and ids are
 //! arguments. The write path goes `propose` → `gate` → `arbitrate`; only `arbitrate` changes facts.
 
+pub mod arbitrate;
 mod candidate;
 mod change;
+pub mod edit;
 mod episode;
 mod fact;
+pub mod gate;
+pub mod language;
+pub mod normalise;
+pub mod propose;
 mod recollection;
+pub mod redact;
+mod schema;
 mod scope;
+pub mod segment;
 pub mod text;
 mod turn;
 
@@ -17,5 +26,6 @@ pub use change::{Action, Actor, FactChange, HistoryEntry};
 pub use episode::{Episode, EpisodeKind, EpisodeStatus};
 pub use fact::{Cardinality, Evidence, Fact, FactKind, FactStatus, Sensitivity, SourceType};
 pub use recollection::{EpisodeScores, RecalledEpisode, RecalledFact, Recollection};
+pub use schema::{KeyRule, KeySchema, ValueType};
 pub use scope::Scope;
 pub use turn::{Said, Speaker, Turn};

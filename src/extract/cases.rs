@@ -1,0 +1,1 @@
+//! The cases of `tests/data/extraction`, run through the rules path.

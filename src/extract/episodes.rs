@@ -1,0 +1,85 @@
+//! The episodes of one exchange: what was said, by either side.
+
+use crate::base::{EpisodeId, Random, Time};
+use crate::memory::gate::gives_orders;
+use crate::memory::normalise::fold;
+use crate::memory::segment::{episode_side, has_fence};
+use crate::memory::{Episode, EpisodeKind, EpisodeStatus, Said, Sensitivity, Speaker, Turn};
+
+/// A user's own words weigh more than the reply to them.
+const USER_SCORE: f64 = 1.0;
+const REPLY_SCORE: f64 = 0.6;
+/// Episodes fade slowly: half a year.
+const HALF_LIFE_SECONDS: i64 = 180 * 86_400;
+
+/// Makes the episodes of a turn: the user's side at `2n`, the reply's at `2n + 1`. The reply has none where the user's side
+/// has none, where it was cut short, or where it gives our own notes back.
+pub(super) fn of(turn: &Turn, now: Time, ids: &dyn Random, tombstoned: &dyn Fn(&str) -> bool) -> Vec<Episode> {
+    let mut out = Vec::new();
+    if turn.repeated {
+        return out;
+    }
+    let texts: Vec<String> = turn
+        .user
+        .iter()
+        .filter(|s| s.role == Speaker::User)
+        .filter_map(|s| episode_side(&s.text, Speaker::User))
+        .collect();
+    let text = texts.join("\n");
+    let said = turn.user.iter().rfind(|s| s.role == Speaker::User);
+    let Some(said) = said else { return out };
+    if text.is_empty() || tombstoned(&text) || echoes(&text, turn) {
+        return out;
+    }
+    out.push(episode(turn, said, text, 0, now, ids));
+    if let Some(reply) = turn.reply.as_ref().filter(|_| turn.complete)
+        && !has_fence(&reply.text)
+        && let Some(text) = episode_side(&reply.text, Speaker::Assistant)
+        && !echoes(&text, turn)
+        && !tombstoned(&text)
+    {
+        out.push(episode(turn, reply, text, 1, now, ids));
+    }
+    out
+}
+
+/// Whether a text gives back what we showed: a line of it in full, or nearly all of its words.
+fn echoes(text: &str, turn: &Turn) -> bool {
+    if turn.shown.is_empty() {
+        return false;
+    }
+    let folded = fold(text).to_lowercase();
+    turn.shown.iter().any(|shown| {
+        if shown.trim().is_empty() {
+            return false;
+        }
+        let shown = fold(shown).to_lowercase();
+        (folded.len() >= 24 && shown.contains(&folded)) || (shown.len() >= 24 && folded.contains(&shown))
+    })
+}
+
+fn episode(turn: &Turn, said: &Said, text: String, side: i64, now: Time, ids: &dyn Random) -> Episode {
+    let orders = side == 0 && gives_orders(&text);
+    Episode {
+        id: EpisodeId::generate(now, ids),
+        status: if orders { EpisodeStatus::Quarantined } else { EpisodeStatus::Active },
+        text,
+        kind: EpisodeKind::Exchange,
+        role: if side == 0 { Speaker::User } else { Speaker::Assistant },
+        speaker: None,
+        session: turn.session.clone(),
+        position: turn.turn_index.saturating_mul(2).saturating_add(side),
+        said_at: turn.said_at,
+        recorded_at: now,
+        tags: Vec::new(),
+        entities: Vec::new(),
+        exchange: Some(turn.exchange),
+        message_hash: said.hash.clone(),
+        score: if side == 0 { USER_SCORE } else { REPLY_SCORE },
+        half_life: HALF_LIFE_SECONDS,
+        uses: 0,
+        last_used_at: None,
+        sensitivity: Sensitivity::Normal,
+        retired_facts: Vec::new(),
+    }
+}

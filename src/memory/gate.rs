@@ -1,0 +1,184 @@
+//! The gate: what may be remembered at all. A pure function with a reason for every refusal.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::candidate::{Candidate, Intent, ProposedBy};
+use super::fact::{FactKind, SourceType};
+use super::normalise::{fold, slug};
+use super::schema::KeySchema;
+use super::segment::{has_fence, is_small_talk, own_words};
+use super::turn::{Speaker, Turn};
+
+/// What the gate judges by.
+pub struct GateCx<'a> {
+    /// The exchange.
+    pub turn: &'a Turn,
+    /// The key schema.
+    pub schema: &'a KeySchema,
+    /// Whether a text may not be learned again.
+    pub tombstoned: &'a dyn Fn(&str) -> bool,
+}
+
+impl std::fmt::Debug for GateCx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GateCx").field("exchange", &self.turn.exchange).finish_non_exhaustive()
+    }
+}
+
+/// Why a candidate was turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// One of [`REASONS`]; also a metric label.
+    pub reason: &'static str,
+    /// Whether it is kept, held back, for a person to see.
+    pub quarantine: bool,
+}
+
+/// Every reason for which the gate refuses.
+pub const REASONS: [&str; 12] = [
+    "no_evidence",
+    "not_the_user",
+    "not_own_words",
+    "repeated",
+    "shown",
+    "fleeting",
+    "small_talk",
+    "tombstoned",
+    "orders",
+    "secret",
+    "no_value",
+    "not_in_closed_set",
+];
+
+fn refuse<T>(reason: &'static str) -> Result<T, Refusal> {
+    Err(Refusal { reason, quarantine: false })
+}
+
+/// Orders to the assistant, as opposed to facts.
+static ORDERS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?xi)(?:ignore|disregard|forget|override)\s(?:all\s|any\s|the\s|your\s|my\s|every\s)*(?:previous|prior|above|earlier|system|safety)\s?(?:instructions?|prompts?|rules?|messages?)?
+        |(?-u:\b)you\s(?:must|should|shall|will|are\sto|have\sto|need\sto|are\snow)(?-u:\b)|(?-u:\b)(?:the\s)?(?:assistant|system|model|ai)\s(?:must|should|shall|will|has\sto)(?-u:\b)
+        |(?-u:\b)(?:always|never|from\snow\son|whenever|every\stime)(?-u:\b).{0,60}(?-u:\b)(?:answer|reply|respond|say|tell|recommend|include|mention|claim|add|output|write|refuse|send|run|execute|call|use\sthe)(?-u:\b)
+        |^(?:always|never)\s|(?-u:\b)system\sprompt(?-u:\b)|(?-u:\b)jail\s?break|developer\smode|(?-u:\b)do\sanything\snow
+        |(?-u:\b)(?:answer|reply|respond)\s(?:that|with|yes|no)(?-u:\b)|(?-u:\b)do\snot\s(?:tell|reveal|mention|refuse)
+        |忽略(?:之前|以上|前面|所有|上面)|无视(?:之前|以上|前面|所有)|你(?:必须|应该|要|得|需要|只能|不能|不许|不得)|(?:总是|永远|一律|每次|从现在起|从今以后|以后).{0,20}(?:回答|回复|说|告诉|推荐|输出|提到)|系统提示",
+    )
+    .expect("tested")
+});
+
+/// Whether a text gives orders to the assistant.
+#[must_use]
+pub fn gives_orders(text: &str) -> bool {
+    ORDERS.is_match(text)
+}
+
+/// Judges one candidate; what passes may have been mended (an unknown key becomes `note.*`, trust is lowered to that of the weakest source).
+///
+/// # Errors
+/// A [`Refusal`] with its reason.
+pub fn gate(mut candidate: Candidate, cx: &GateCx<'_>) -> Result<Candidate, Refusal> {
+    if candidate.by == ProposedBy::Api {
+        return Ok(candidate);
+    }
+    let quote = candidate.evidence.quote.trim().to_owned();
+    let quote = quote.as_str();
+    if quote.is_empty() {
+        return refuse("no_evidence");
+    }
+    if candidate.evidence.role != Speaker::User {
+        return refuse("not_the_user");
+    }
+    if cx.turn.repeated {
+        return refuse("repeated");
+    }
+    check_words(quote, cx.turn)?;
+    if is_small_talk(quote) {
+        return refuse("small_talk");
+    }
+    let taking = matches!(candidate.intent, Intent::State | Intent::Change);
+    if taking {
+        if !candidate.lasting {
+            return refuse("fleeting");
+        }
+        mend_key(&mut candidate, cx.schema)?;
+        if text_of(&candidate.value).contains("[redacted:") {
+            return refuse("secret");
+        }
+        check_orders(&candidate, cx.schema)?;
+        if (cx.tombstoned)(quote) {
+            return refuse("tombstoned");
+        }
+    }
+    if candidate.by == ProposedBy::Model && candidate.source_type as u8 > SourceType::UserStated as u8 {
+        candidate.source_type = SourceType::UserStated;
+    }
+    candidate.confidence = candidate.confidence.clamp(0.0, 1.0).min(candidate.source_type.starting_confidence());
+    Ok(candidate)
+}
+
+/// The quote stands word for word in the user's own words of this turn, and is not something of ours come back.
+fn check_words(quote: &str, turn: &Turn) -> Result<(), Refusal> {
+    let wanted = fold(quote);
+    if !turn
+        .user
+        .iter()
+        .filter(|s| s.role == Speaker::User)
+        .any(|said| said.text.contains(quote) || fold(&said.text).contains(&*wanted))
+    {
+        return refuse("no_evidence");
+    }
+    let own =
+        turn.user.iter().filter(|s| s.role == Speaker::User).any(|said| {
+            own_words(&said.text).parts().any(|part| part.contains(quote) || fold(part).contains(&*wanted))
+        });
+    if !own || has_fence(quote) {
+        return refuse("not_own_words");
+    }
+    if turn.shown.iter().any(|shown| shown.contains(quote) || fold(shown).contains(&*wanted)) {
+        return refuse("shown");
+    }
+    Ok(())
+}
+
+/// A key that the schema does not know becomes a note, with less trust.
+fn mend_key(candidate: &mut Candidate, schema: &KeySchema) -> Result<(), Refusal> {
+    if text_of(&candidate.value).trim().is_empty() || candidate.value.is_null() {
+        return refuse("no_value");
+    }
+    if schema.get(&candidate.key).is_none() {
+        let Some(end) =
+            slug(candidate.key.rsplit('.').next().unwrap_or(""), 4).or_else(|| slug(&text_of(&candidate.value), 4))
+        else {
+            return refuse("no_value");
+        };
+        candidate.key = format!("note.{end}");
+        candidate.kind = FactKind::Other;
+        candidate.source_type = SourceType::Inferred;
+    }
+    Ok(())
+}
+
+/// Orders are held back, except the closed set that `instruction.standing` takes.
+fn check_orders(candidate: &Candidate, schema: &KeySchema) -> Result<(), Refusal> {
+    let text = text_of(&candidate.value);
+    let facets = schema.get(&candidate.key).map_or(&[][..], |rule| rule.facets.as_slice());
+    if !facets.is_empty() {
+        let facet = super::propose::standing_facet(&text);
+        return match facet {
+            Some(facet) if candidate.tags.iter().any(|t| t == facet) => Ok(()),
+            _ => Err(Refusal { reason: "not_in_closed_set", quarantine: true }),
+        };
+    }
+    if gives_orders(&text) || (candidate.by == ProposedBy::Model && gives_orders(&candidate.evidence.quote)) {
+        return Err(Refusal { reason: "orders", quarantine: true });
+    }
+    Ok(())
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

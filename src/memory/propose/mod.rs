@@ -1,0 +1,135 @@
+//! Proposals by rule, English and Chinese: stable first-person statements, explicit requests, changes and retractions.
+//!
+//! General patterns of what people say of themselves, over the sentences of the newest user turn that are the user's own
+//! words. Nothing is decided here: the gate and arbitration judge what is proposed. Start with [`propose`].
+
+mod chinese;
+mod correction;
+mod english;
+mod standing;
+
+use serde_json::Value;
+
+use super::candidate::{Candidate, Intent, ProposedBy};
+use super::fact::{Evidence, SourceType};
+use super::language::is_han;
+use super::schema::KeySchema;
+use super::segment::{is_fiction, is_one_off_task, is_payload_task, is_small_talk, own_words, sentences};
+use super::turn::{Said, Speaker, Turn};
+
+pub use correction::corrections;
+pub use standing::standing_facet;
+
+/// Rules read at most so many characters of a message: statements about oneself are short, pasted documents are not.
+const MAX_CHARS: usize = 8_000;
+/// So many proposals at most from one exchange.
+const MAX_CANDIDATES: usize = 24;
+
+/// A proposal before it knows where it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) key: String,
+    /// `Null` = the whole key, for a retraction.
+    pub(crate) value: Value,
+    pub(crate) intent: Intent,
+    pub(crate) about: Option<String>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) confidence: f64,
+}
+
+impl Finding {
+    pub(crate) fn new(key: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self {
+            key: key.into(),
+            value: value.into(),
+            intent: Intent::State,
+            about: None,
+            tags: Vec::new(),
+            confidence: 0.7,
+        }
+    }
+
+    pub(crate) fn intent(mut self, intent: Intent) -> Self {
+        self.intent = intent;
+        self
+    }
+
+    pub(crate) fn tag(mut self, tag: &str) -> Self {
+        self.tags.push(tag.to_owned());
+        self
+    }
+}
+
+/// Proposes what the newest user turn says about its speaker. Finds nothing in repeated turns, small talk and one-off tasks.
+#[must_use]
+pub fn propose(turn: &Turn, schema: &KeySchema) -> Vec<Candidate> {
+    let mut out = Vec::new();
+    if turn.repeated {
+        return out;
+    }
+    for said in turn.user.iter().filter(|s| s.role == Speaker::User) {
+        for (finding, quote) in find(&said.text, schema) {
+            if out.len() == MAX_CANDIDATES {
+                return out;
+            }
+            out.push(candidate(finding, quote, said, turn, schema));
+        }
+    }
+    out
+}
+
+/// What one text says, each with the words that say it.
+fn find<'a>(text: &'a str, schema: &KeySchema) -> Vec<(Finding, &'a str)> {
+    let mut out = Vec::new();
+    let text = super::normalise::cut_at_word(text, MAX_CHARS);
+    if is_small_talk(text) {
+        return out;
+    }
+    let first = sentences(text).next().map_or("", |s| s.text);
+    let explicit = english::is_request(first) || chinese::is_request(first);
+    if !explicit && is_payload_task(first) {
+        return out;
+    }
+    let own = own_words(text);
+    if own.parts().any(is_fiction) {
+        return out;
+    }
+    for part in own.parts() {
+        for sentence in sentences(part) {
+            if sentence.text.contains(is_han) {
+                chinese::find(sentence, schema, &mut out);
+            } else {
+                english::find(sentence, schema, &mut out);
+            }
+        }
+    }
+    let _ = is_one_off_task;
+    out
+}
+
+fn candidate(finding: Finding, quote: &str, said: &Said, turn: &Turn, schema: &KeySchema) -> Candidate {
+    let language = super::language::detect(quote);
+    Candidate {
+        kind: schema.get(&finding.key).map_or(super::fact::FactKind::Other, |rule| rule.kind),
+        key: finding.key,
+        value: finding.value,
+        intent: finding.intent,
+        source_type: if finding.intent == Intent::Change { SourceType::UserConfirmed } else { SourceType::UserStated },
+        confidence: finding.confidence,
+        evidence: Evidence {
+            exchange: Some(turn.exchange),
+            message_hash: said.hash.clone(),
+            quote: quote.to_owned(),
+            role: Speaker::User,
+            said_at: turn.said_at,
+        },
+        about: finding.about,
+        valid_from: None,
+        valid_to: None,
+        lasting: true,
+        tags: finding.tags,
+        entities: Vec::new(),
+        language: language.to_owned(),
+        by: ProposedBy::Rules,
+    }
+}

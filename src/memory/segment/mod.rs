@@ -1,0 +1,18 @@
+//! Cutting what was said into what can be learned from: the user's own words, sentence by sentence.
+//!
+//! Real apps put RAG context, few-shot pairs, pasted mail and documents in the user role. [`own_words`] leaves them out,
+//! by form alone; it never decides what a sentence means. `talk` tells small talk and one-off tasks; `side` makes
+//! the text of an episode.
+
+mod fence;
+mod own;
+mod sentence;
+mod side;
+mod talk;
+
+pub use fence::{has_fence, without_fence};
+pub use own::{OwnWords, own_words};
+pub use sentence::{Sentence, sentences};
+pub use side::episode_side;
+pub(crate) use talk::is_fiction;
+pub use talk::{is_one_off_task, is_payload_task, is_small_talk};
