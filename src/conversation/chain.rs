@@ -158,8 +158,9 @@ fn add(hasher: &mut Hasher, text: &str) {
     hasher.update(text.as_bytes());
 }
 
-/// `ChatRequest::message_text` over a text that is at hand: that one checks the whole body for UTF-8 on each call.
-fn message_text<'a>(text: &'a str, message: &Message) -> Cow<'a, str> {
+/// Returns the text of a message of the body `text`, as `ChatRequest::message_text` does: that one checks the whole body for
+/// UTF-8 on each call, which is too slow for reading all messages.
+pub(crate) fn message_text<'a>(text: &'a str, message: &Message) -> Cow<'a, str> {
     match message.content {
         Content::Text(span) => decode_lossy(span.of(text)),
         Content::Parts(span) => {

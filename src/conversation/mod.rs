@@ -9,4 +9,5 @@
 mod chain;
 pub mod fence;
 
+pub(crate) use chain::message_text;
 pub use chain::{Chain, Hash, chain, hex, message_hash};

@@ -1,0 +1,89 @@
+//! How many input tokens a request may have.
+
+use crate::wire::ChatRequest;
+
+use super::policy::{Policy, Target};
+
+/// Where neither the client nor the policy says it, a reply gets this share of the window, …
+const OUTPUT_SHARE: usize = 8;
+/// … and never more than this.
+const MAX_DEFAULT_OUTPUT: usize = 16_384;
+/// A share of the window that is left free because counts of tools and unknown parts are estimates.
+const MARGIN_SHARE: usize = 128;
+/// Never more margin than this.
+const MAX_MARGIN: usize = 1024;
+
+/// Returns the budget: `min(policy, window − output reserve − margin)`, lowered by the request's header, never raised;
+/// `None` when nothing limits the input.
+pub(super) fn budget(request: &ChatRequest, target: &Target, policy: &Policy, header: Option<usize>) -> Option<usize> {
+    let window = target.window.map(|window| {
+        let margin = (window / MARGIN_SHARE).min(MAX_MARGIN);
+        window.saturating_sub(output_reserve(request, window, target, policy) + margin)
+    });
+    let policy = Some(policy.max_input_tokens).filter(|&n| n > 0);
+    [window, policy, header].into_iter().flatten().min()
+}
+
+/// Returns the tokens kept free for the reply.
+///
+/// What the client asks for is kept free, when it can be: a model whose output is as large as its window, or a client that
+/// always asks for all of it, would leave nothing for the input.
+fn output_reserve(request: &ChatRequest, window: usize, target: &Target, policy: &Policy) -> usize {
+    let asked = ["max_completion_tokens", "max_tokens"]
+        .into_iter()
+        .find_map(|key| request.get_u64(key).filter(|&n| n > 0))
+        .and_then(|n| usize::try_from(n).ok())
+        .filter(|&n| n < window);
+    match asked {
+        Some(asked) => asked.min(window - window / 8),
+        None => {
+            let share = (window / OUTPUT_SHARE).min(MAX_DEFAULT_OUTPUT);
+            let reserve = policy.output_reserve.unwrap_or(share);
+            reserve.min(target.max_output.unwrap_or(usize::MAX)).min(window / 2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn of(members: &str, window: Option<usize>, max_input_tokens: usize, header: Option<usize>) -> Option<usize> {
+        let body = format!(r#"{{"model":"m","messages":[{{}}]{members}}}"#);
+        let request = ChatRequest::decode(Bytes::from(body)).unwrap();
+        let target = Target { window, max_output: window, ..Target::default() };
+        budget(&request, &target, &Policy { max_input_tokens, ..Policy::default() }, header)
+    }
+
+    /// Guards against earendil-works/pi#8061 and can1357/oh-my-pi#12741.
+    #[test]
+    fn the_reply_is_kept_free_in_the_window() {
+        assert_eq!(of(r#","max_tokens":1000"#, Some(4000), 0, None), Some(4000 - 1000 - 31));
+        assert_eq!(of(r#","max_tokens":9,"max_completion_tokens":2000"#, Some(4000), 0, None), Some(1969));
+        assert_eq!(of("", Some(8192), 0, None), Some(8192 - 1024 - 64));
+    }
+
+    #[test]
+    fn nonsense_in_max_tokens_leaves_the_default() {
+        for members in [
+            r#","max_tokens":0"#,
+            r#","max_tokens":-5"#,
+            r#","max_tokens":"9""#,
+            r#","max_tokens":4096"#,
+            r#","max_tokens":1e99"#,
+        ] {
+            assert_eq!(of(members, Some(4096), 0, None), Some(4096 - 512 - 32), "{members}");
+        }
+        assert!(of(r#","max_tokens":4095"#, Some(4096), 0, None) > Some(400));
+    }
+
+    #[test]
+    fn a_header_may_lower_and_never_raise() {
+        assert_eq!(of("", None, 500, Some(100)), Some(100));
+        assert_eq!(of("", None, 500, Some(900)), Some(500));
+        assert_eq!(of("", None, 0, Some(100)), Some(100));
+        assert_eq!(of("", None, 0, None), None);
+        assert_eq!(of(r#","max_tokens":10"#, Some(3), 0, None), Some(3));
+    }
+}

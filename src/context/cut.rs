@@ -1,0 +1,225 @@
+//! Which messages go when a conversation is over its budget: whole turns, oldest first, and rarely.
+//!
+//! The cut has hysteresis: nothing happens below the budget; when it is passed, everything goes down to the low-water mark,
+//! so that the next turns fit without another cut and the prompt's prefix stays the same bytes. It is not remembered but
+//! *replayed*, over every point at which the messages so far were a request of their own. So it is a function of the
+//! messages alone, the same on every replica; a longer conversation only goes on from where a shorter one got to, and
+//! never brings back what was cut.
+
+use std::collections::HashMap;
+
+use crate::wire::{ChatRequest, Message, Role, scan};
+
+/// One message, as far as the cut depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// What it costs.
+    pub(super) tokens: usize,
+    /// Instruction messages stay, wherever they are.
+    pub(super) pinned: bool,
+    /// Whether a unit begins here, so that all before it may go.
+    pub(super) starts_unit: bool,
+    /// Whether the messages up to and including this one were a request: a reply follows, or nothing.
+    pub(super) ends_request: bool,
+}
+
+/// The figures of a cut, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// What is sent beside messages.
+    pub(super) fixed: usize,
+    /// What all of it may cost.
+    pub(super) budget: usize,
+    /// Down to what a cut goes.
+    pub(super) low_water: usize,
+    /// What is kept free for memory and digest once something was cut.
+    pub(super) reserve: usize,
+}
+
+/// Where a conversation is cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Messages before this one go, unless they are pinned.
+    pub(super) first_kept: usize,
+    /// How many go.
+    pub(super) n_cut: usize,
+    /// What is left, `fixed` included; it may still be over the budget.
+    pub(super) kept_tokens: usize,
+}
+
+/// Replays the cut. Work is linear in the number of messages.
+pub(super) fn replay(items: &[Item], limits: Limits) -> Cut {
+    let starts: Vec<usize> = (0..items.len()).filter(|&i| items[i].starts_unit).collect();
+    let mut next_start = starts.iter().copied().peekable();
+    let mut cut = Cut { kept_tokens: limits.fixed, ..Cut::default() };
+    for (at, item) in items.iter().enumerate() {
+        cut.kept_tokens += item.tokens;
+        let reserve = |cut: &Cut| if cut.n_cut > 0 { limits.reserve } else { 0 };
+        if !item.ends_request || cut.kept_tokens + reserve(&cut) <= limits.budget {
+            continue;
+        }
+        // The unit that holds `at` is the newest turn as it was then: it stays.
+        while cut.kept_tokens + limits.reserve > limits.low_water
+            && let Some(start) = next_start.next_if(|&start| start <= at)
+        {
+            for item in items[cut.first_kept..start].iter().filter(|item| !item.pinned) {
+                cut.kept_tokens -= item.tokens;
+                cut.n_cut += 1;
+            }
+            cut.first_kept = start;
+        }
+    }
+    cut
+}
+
+/// Returns what the cut depends on, for each message. `tokens` has one figure per message.
+pub(super) fn items(request: &ChatRequest, text: &str, tokens: &[usize]) -> Vec<Item> {
+    let messages = request.messages();
+    let starts = unit_starts(messages, text);
+    messages
+        .iter()
+        .enumerate()
+        .map(|(i, message)| Item {
+            tokens: tokens.get(i).copied().unwrap_or(0),
+            pinned: message.role.is_instruction(),
+            starts_unit: starts[i],
+            ends_request: messages.get(i + 1).is_none_or(|next| next.role == Role::Assistant),
+        })
+        .collect()
+}
+
+/// A unit begins with a user message. Without any, with an assistant message, so that tool calls stay with their results.
+/// It never begins between a call and its result, whatever stands between them.
+fn unit_starts(messages: &[Message], text: &str) -> Vec<bool> {
+    let role = if messages.iter().any(|m| m.role == Role::User) { Role::User } else { Role::Assistant };
+    let mut starts: Vec<bool> = messages.iter().map(|m| m.role == role).collect();
+    let mut calls: Option<HashMap<&str, usize>> = None;
+    let mut in_group = false;
+    for (at, message) in messages.iter().enumerate() {
+        if message.role.is_instruction() {
+            continue;
+        }
+        if message.role.is_tool_result() && !in_group {
+            // Its call is not right before it: it has none, or something stands between.
+            let calls = calls.get_or_insert_with(|| call_ids(messages, text));
+            let id = message.tool_call_id.map(|span| span.of(text));
+            let call = match id {
+                Some(id) => calls.get(id).copied().filter(|&call| call < at),
+                None => messages[..at].iter().rposition(|m| m.function_call.is_some()),
+            };
+            if let Some(call) = call {
+                // From behind, until a mark that is gone already: each is taken away once.
+                starts[call + 1..=at].fill(false);
+            }
+        }
+        in_group = message.calls_tools() || (in_group && message.role.is_tool_result());
+    }
+    starts
+}
+
+/// Where each tool call is, by the literal of its id.
+fn call_ids<'a>(messages: &[Message], text: &'a str) -> HashMap<&'a str, usize> {
+    let mut ids = HashMap::new();
+    for (at, message) in messages.iter().enumerate() {
+        let Some(calls) = message.tool_calls else { continue };
+        for call in scan::elements(text, calls) {
+            if let Some(id) = scan::member(text, call, "id") {
+                ids.insert(id.of(text), at);
+            }
+        }
+    }
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    const LIMITS: Limits = Limits { fixed: 3, budget: 100, low_water: 70, reserve: 10 };
+
+    fn request(messages: &Value) -> ChatRequest {
+        ChatRequest::decode(Bytes::from(json!({"model": "m", "messages": messages}).to_string())).unwrap()
+    }
+
+    fn cut(roles: &[(&str, usize)], limits: Limits) -> Cut {
+        let messages: Vec<Value> = roles.iter().map(|(role, _)| json!({"role": role, "content": "x"})).collect();
+        let request = request(&Value::from(messages));
+        let tokens: Vec<usize> = roles.iter().map(|(_, tokens)| *tokens).collect();
+        replay(&items(&request, request.text(), &tokens), limits)
+    }
+
+    fn starts(messages: Value) -> Vec<usize> {
+        let request = request(&messages);
+        let starts = unit_starts(request.messages(), request.text());
+        (0..starts.len()).filter(|&i| starts[i]).collect()
+    }
+
+    #[test]
+    fn below_the_budget_nothing_happens() {
+        let roles = [("system", 30), ("user", 30), ("assistant", 30), ("user", 7)];
+        assert_eq!(cut(&roles, LIMITS), Cut { first_kept: 0, n_cut: 0, kept_tokens: 100 });
+    }
+
+    #[test]
+    fn above_it_whole_turns_go_down_to_the_low_water_mark() {
+        let roles = [("system", 20), ("user", 15), ("assistant", 15), ("user", 15), ("assistant", 15), ("user", 18)];
+        // 101: the first turn leaves 71 + 10, the second 41 + 10.
+        assert_eq!(cut(&roles, LIMITS), Cut { first_kept: 5, n_cut: 4, kept_tokens: 41 });
+    }
+
+    #[test]
+    fn system_messages_between_turns_stay() {
+        let roles = [("user", 40), ("system", 20), ("assistant", 40), ("user", 20)];
+        assert_eq!(cut(&roles, LIMITS), Cut { first_kept: 3, n_cut: 2, kept_tokens: 43 });
+    }
+
+    #[test]
+    fn the_newest_turn_stays_even_when_it_is_too_big() {
+        let roles = [("user", 40), ("assistant", 40), ("user", 200), ("assistant", 40), ("tool", 40)];
+        assert_eq!(cut(&roles, LIMITS), Cut { first_kept: 2, n_cut: 2, kept_tokens: 283 });
+    }
+
+    #[test]
+    fn between_cuts_nothing_moves() {
+        let mut roles = Vec::new();
+        let mut places = Vec::new();
+        for turn in 0..60 {
+            roles.push(("user", 6));
+            places.push(cut(&roles, LIMITS).first_kept);
+            roles.push(("assistant", 4 + turn % 3));
+        }
+        let mut moves = places.clone();
+        moves.dedup();
+        assert!(places.is_sorted());
+        // A cut frees 30 of 100, less the reserve: two turns at least between two cuts.
+        assert!(moves.len() <= 1 + 60 / 2, "{moves:?}");
+        assert!(places.windows(2).filter(|pair| pair[0] == pair[1]).count() >= 30);
+    }
+
+    #[test]
+    fn without_user_messages_tool_groups_are_the_units() {
+        let call = json!({"role": "assistant", "tool_calls": [{"id": "c"}]});
+        let tool = json!({"role": "tool", "tool_call_id": "c"});
+        assert_eq!(starts(json!([call, tool, tool, {"role": "assistant"}])), [0, 3]);
+    }
+
+    #[test]
+    fn no_unit_begins_between_a_call_and_its_result() {
+        let user = json!({"role": "user"});
+        let call = |id: &str| json!({"role": "assistant", "tool_calls": [{"id": id}, {"id": format!("{id}2")}]});
+        let tool = |id: &str| json!({"role": "tool", "tool_call_id": id});
+        assert_eq!(starts(json!([user, call("a"), tool("a"), user, tool("a2"), user])), [0, 5]);
+        assert_eq!(starts(json!([user, tool("lost"), user, tool("a"), call("a"), user])), [0, 2, 5]);
+        let old = json!({"role": "assistant", "function_call": {"name": "f"}});
+        assert_eq!(starts(json!([user, old, user, {"role": "function", "name": "f"}, user])), [0, 4]);
+    }
+
+    #[test]
+    fn ten_thousand_lost_results_are_looked_up_quickly() {
+        let pair = [json!({"role": "user"}), json!({"role": "tool", "tool_call_id": "lost"})];
+        let messages: Vec<Value> = pair.iter().cycle().take(10_000).cloned().collect();
+        assert_eq!(starts(Value::from(messages)).len(), 5_000);
+    }
+}

@@ -1,0 +1,56 @@
+//! What is to be shown, before it is known how much of it fits.
+
+use std::sync::Arc;
+
+use crate::base::{EpisodeId, FactId, Time};
+
+/// What is known that bears on a request.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    /// Lines of the profile, critical ones first.
+    pub profile: Vec<NoteLine>,
+    /// Lines of the recollection, strongest first.
+    pub recollection: Vec<NoteLine>,
+    /// The exact blocks shown earlier in this user turn: they are shown again, and the lines above are not looked at.
+    pub pinned: Option<Pinned>,
+    /// The profile block shown earlier in this conversation (empty = none was): it stays as it is, and what is newer in
+    /// `profile` goes to the recollection.
+    pub keep_profile: Option<Arc<str>>,
+}
+
+impl Notes {
+    /// Whether there is nothing to show.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let pinned = self.pinned.as_ref().is_some_and(|p| !p.profile.is_empty() || !p.recollection.is_empty());
+        let kept = self.keep_profile.as_ref().is_some_and(|block| !block.is_empty());
+        match self.pinned {
+            Some(_) => !pinned,
+            None => !kept && self.profile.is_empty() && self.recollection.is_empty(),
+        }
+    }
+}
+
+/// Blocks as they were shown, fence included; empty = none was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pinned {
+    /// The profile block.
+    pub profile: Arc<str>,
+    /// The recollection block.
+    pub recollection: Arc<str>,
+}
+
+/// One memory, as one line of text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoteLine {
+    /// What is said of it; no clock, no id, no source in it.
+    pub text: String,
+    /// Whether it goes last when there is no room.
+    pub critical: bool,
+    /// The fact it rests on.
+    pub fact: Option<FactId>,
+    /// The episode it rests on.
+    pub episode: Option<EpisodeId>,
+    /// When it was said.
+    pub at: Time,
+}
