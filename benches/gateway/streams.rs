@@ -15,7 +15,9 @@ use crate::load::CHAT;
 use crate::prompts::Prompts;
 
 /// Streams at a time, each with a token every 10 ms: 2,000 tokens a second.
-const AT_A_TIME: usize = 20;
+const AT_A_TIME: u32 = 20;
+/// Between the starts of two streams, so that neither starts nor tokens fall on the same instant.
+const STAGGER: Duration = Duration::from_millis(27);
 
 #[derive(Debug, Default)]
 pub(crate) struct Delays {
@@ -29,10 +31,11 @@ pub(crate) struct Delays {
 pub(crate) async fn delays(target: &Target, prompts: &Arc<Prompts>, duration: Duration) -> Result<Delays> {
     let end = Instant::now() + duration;
     let mut clients = JoinSet::new();
-    for _ in 0..AT_A_TIME {
+    for n in 0..AT_A_TIME {
         let mut connection = Connection::open(target).await?;
         let prompts = Arc::clone(prompts);
         clients.spawn(async move {
+            tokio::time::sleep(STAGGER * n).await;
             let mut delays = Delays::default();
             while Instant::now() < end {
                 let start = Instant::now();
