@@ -43,7 +43,7 @@ impl Effort {
         rounds: 3,
         warm_up: Duration::from_millis(500),
         saturation: Duration::from_secs(3),
-        fixed_rate: Duration::from_secs(4),
+        fixed_rate: Duration::from_secs(3),
         streams: Duration::from_secs(3),
         episodes: 10_000,
     };

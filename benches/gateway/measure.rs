@@ -123,34 +123,61 @@ impl Measured {
     }
 }
 
-/// Starts the systems and measures them, in turn.
+/// What is measured in one go. Each starts on a fresh process, so that no measurement pays for what another has left
+/// behind: with memory on, every request adds to the scope.
+#[derive(Clone, Copy, Debug)]
+enum Block {
+    Small,
+    History,
+    FixedRate,
+    Streams,
+}
+
+impl Block {
+    const ALL: [Self; 4] = [Self::Small, Self::History, Self::FixedRate, Self::Streams];
+}
+
+/// Measures the systems in turn.
 pub(crate) fn all(systems: &[System], effort: Effort) -> Result<Vec<Measured>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let upstream = Process::start_role(upstream::ROLE, &[])?;
-    let mut running = Vec::new();
-    for &system in systems {
-        say(&format!("starting {}", system.name()));
-        running.push((Running::start(system, &upstream.address, &runtime, effort)?, Measured::new(system)));
-    }
-    memory(&runtime, &mut running)?;
-
-    let small = Arc::new(Prompts::small("fixed"));
-    let history = Arc::new(Prompts::with_history("fixed"));
-    let paced = Arc::new(Prompts::small("stream-50-10"));
+    let mut results: Vec<Measured> = systems.iter().copied().map(Measured::new).collect();
     for round in 1..=effort.rounds {
-        for (system, measured) in &mut running {
-            say(&format!("round {round} of {}: {}", effort.rounds, measured.system.name()));
-            saturation(&runtime, system, &small, effort, &mut measured.small)?;
-            saturation(&runtime, system, &history, effort, &mut measured.history)?;
-            let latencies = load::fixed_rate(system.target(), &small, RATE, effort.fixed_rate);
-            measured.latency.extend(runtime.block_on(latencies)?);
-            let delays = runtime.block_on(streams::delays(system.target(), &paced, effort.streams))?;
-            measured.first_token.extend(delays.first);
-            measured.token.extend(delays.token);
-            settle(system)?;
+        for block in Block::ALL {
+            for measured in &mut results {
+                say(&format!("round {round} of {}: {block:?}, {}", effort.rounds, measured.system.name()));
+                let running = Running::start(measured.system, &upstream.address, &runtime, effort)?;
+                measure(block, &runtime, &running, effort, measured)?;
+            }
         }
     }
-    Ok(running.into_iter().map(|(_, measured)| measured).collect())
+    Ok(results)
+}
+
+fn measure(block: Block, runtime: &Runtime, system: &Running, effort: Effort, into: &mut Measured) -> Result<()> {
+    let target = system.target();
+    match block {
+        Block::Small => saturation(runtime, system, &Arc::new(Prompts::small("fixed")), effort, &mut into.small),
+        Block::History => {
+            let prompts = Arc::new(Prompts::with_history("fixed"));
+            saturation(runtime, system, &prompts, effort, &mut into.history)
+        }
+        Block::FixedRate => {
+            let prompts = Arc::new(Prompts::small("fixed"));
+            runtime.block_on(load::fixed_rate(target, &prompts, RATE, effort.warm_up))?;
+            let latencies = runtime.block_on(load::fixed_rate(target, &prompts, RATE, effort.fixed_rate))?;
+            into.latency.extend(latencies);
+            Ok(())
+        }
+        Block::Streams => {
+            memory(runtime, system, into)?;
+            let prompts = Arc::new(Prompts::small("stream-50-10"));
+            let delays = runtime.block_on(streams::delays(target, &prompts, effort.streams))?;
+            into.first_token.extend(delays.first);
+            into.token.extend(delays.token);
+            Ok(())
+        }
+    }
 }
 
 fn saturation(
@@ -173,16 +200,15 @@ fn saturation(
 }
 
 /// Resident memory before any load, then with open streams.
-fn memory(runtime: &Runtime, running: &mut [(Running, Measured)]) -> Result<()> {
-    let held = Arc::new(Prompts::small("hold"));
-    for (system, measured) in running {
-        settle(system)?;
-        measured.idle_bytes = system.process().map(Process::resident).transpose()?;
-        let open = runtime.block_on(streams::hold_open(system.target(), &held, OPEN_STREAMS))?;
-        measured.streaming_bytes = system.process().map(Process::resident).transpose()?;
-        drop(open);
-    }
-    Ok(())
+fn memory(runtime: &Runtime, system: &Running, into: &mut Measured) -> Result<()> {
+    let Some(process) = system.process() else { return Ok(()) };
+    settle(system)?;
+    into.idle_bytes = Some(process.resident()?);
+    let prompts = Arc::new(Prompts::small("hold"));
+    let open = runtime.block_on(streams::hold_open(system.target(), &prompts, OPEN_STREAMS))?;
+    into.streaming_bytes = Some(process.resident()?);
+    drop(open);
+    settle(system)
 }
 
 fn settle(system: &Running) -> Result<()> {
