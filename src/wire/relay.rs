@@ -7,6 +7,9 @@ mod books;
 mod first;
 mod json;
 mod stream;
+#[cfg(test)]
+mod tests;
+mod watch;
 
 pub use first::{FirstEvent, first_event};
 pub use json::JsonRelay;

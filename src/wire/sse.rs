@@ -63,6 +63,8 @@ pub struct SseParser {
     offset: u64,
     /// The beginning of the current line, from earlier frames, at most [`MAX_EVENT_BYTES`].
     line: Vec<u8>,
+    /// The line was longer than what is kept of it.
+    line_cut: bool,
     line_start: u64,
     in_line: bool,
     after_cr: bool,
@@ -227,10 +229,12 @@ impl SseParser {
         let (start, line) = self.stripped(&kept);
         let line = read_line(line);
         let ends = matches!(line, Line::Blank) && self.start.is_some();
-        if let Line::Data(_) = line
-            && let Some(first) = whole.take()
-        {
-            self.keep_data(first);
+        let cut = std::mem::take(&mut self.line_cut);
+        if let Line::Data(_) = line {
+            self.oversized |= cut;
+            if let Some(first) = whole.take() {
+                self.keep_data(first);
+            }
         }
         self.field(start, line);
         self.line = kept;
@@ -267,7 +271,7 @@ impl SseParser {
 
     fn keep_line(&mut self, piece: &[u8]) {
         let room = MAX_EVENT_BYTES.saturating_sub(self.line.len());
-        self.oversized |= piece.len() > room;
+        self.line_cut |= piece.len() > room;
         self.line.extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
@@ -308,4 +312,186 @@ fn read_line(line: &[u8]) -> Line<'_> {
 fn data_value(line: &[u8]) -> Option<&[u8]> {
     let value = line.strip_prefix(b"data:")?;
     Some(value.strip_prefix(b" ").unwrap_or(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An event without its borrow: range, name, data.
+    type Owned = (Range<u64>, Option<String>, Option<String>);
+
+    fn read(frames: &[&[u8]]) -> Vec<Owned> {
+        let mut parser = SseParser::new();
+        let mut events = Vec::new();
+        for frame in frames {
+            let mut rest = *frame;
+            while let Some(event) = parser.next(&mut rest) {
+                events.push((
+                    event.range,
+                    event.name.map(Cow::into_owned),
+                    event.data.map(|d| String::from_utf8_lossy(d).into_owned()),
+                ));
+            }
+            assert!(rest.is_empty());
+        }
+        events
+    }
+
+    fn data(stream: &str) -> Vec<String> {
+        read(&[stream.as_bytes()]).into_iter().filter_map(|(_, _, data)| data).collect()
+    }
+
+    /// alibaba/higress#4146, envoyproxy/ai-gateway PR#2177, Portkey-AI/gateway#1035 and #722.
+    #[test]
+    fn the_whole_grammar_is_read() {
+        assert_eq!(data("data: a\n\ndata:b\r\n\r\ndata: c\r\rdata\n\n"), ["a", "b", "c", ""]);
+        assert_eq!(data("data: one\ndata:  two\ndata\ndata:three\n\n"), ["one\n two\n\nthree"]);
+        assert_eq!(data(": hi\n\n:\ndata: x\n: in between\nid: 7\nretry: 5\nfoo: bar\nfoo\n\n"), ["x"]);
+        assert_eq!(data("\u{feff}data: x\n\n\u{feff}data: y\n\n"), ["x"]);
+        assert_eq!(data("data: unfinished\n"), Vec::<String>::new());
+        assert_eq!(data("datax: no\ndat: no\n data: no\n\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_and_events_without_data_are_told() {
+        let events = read(&[b"event: ping\n\nevent:x\nevent: y\ndata: 1\n\n"]);
+        assert_eq!(events[0], (0..13, Some("ping".to_owned()), None));
+        assert_eq!(events[1], (13..39, Some("y".to_owned()), Some("1".to_owned())));
+    }
+
+    #[test]
+    fn a_range_leaves_out_the_comments_before_and_the_mark() {
+        let stream = "\u{feff}: c\n\ndata: 1\r\n: in\r\n\r\n\n";
+        let mut parser = SseParser::new();
+        let mut rest = stream.as_bytes();
+        let event = parser.next(&mut rest).unwrap();
+        assert_eq!(&stream[event.range.start as usize..event.range.end as usize], "data: 1\r\n: in\r\n\r\n");
+        assert_eq!(&stream[event.comments[0].start as usize..event.comments[0].end as usize], ": in\r\n");
+        assert_eq!(rest, b"\n");
+    }
+
+    #[test]
+    fn pending_tells_the_data_so_far() {
+        let mut parser = SseParser::new();
+        let mut rest: &[u8] = b": c\ndata: 1\ndata: 2";
+        assert_eq!(parser.next(&mut rest), None);
+        assert_eq!(parser.pending(), Some(Pending { start: 4, data: Some(Cow::Borrowed(b"1\n2")) }));
+        assert_eq!(parser.position(), Position::InLine);
+        let mut rest: &[u8] = b"\r";
+        assert_eq!(parser.next(&mut rest), None);
+        assert_eq!((parser.position(), parser.behind_cr()), (Position::BehindCr, true));
+        let mut rest: &[u8] = b"\n\n: x";
+        assert!(parser.next(&mut rest).is_some());
+        assert_eq!(parser.pending(), None);
+        assert_eq!(parser.next(&mut rest), None);
+        assert_eq!(parser.pending(), None, "a comment begins no event");
+    }
+
+    #[test]
+    fn an_event_that_is_too_large_is_cut_off_and_flagged() {
+        let mut parser = SseParser::new();
+        let block = vec![b'x'; 1024 * 1024];
+        let mut first: &[u8] = b"data: ";
+        assert_eq!(parser.next(&mut first), None);
+        for _ in 0..20 {
+            let mut rest: &[u8] = &block;
+            assert_eq!(parser.next(&mut rest), None);
+        }
+        let mut rest: &[u8] = b"\n\ndata: small\n\n";
+        let event = parser.next(&mut rest).unwrap();
+        assert!(event.oversized && event.data.unwrap().len() <= MAX_EVENT_BYTES);
+        assert_eq!(event.range, 0..6 + 20 * 1024 * 1024 + 2);
+        let event = parser.next(&mut rest).unwrap();
+        assert_eq!((event.oversized, event.data), (false, Some(&b"small"[..])));
+    }
+
+    /// Cuts `bytes` at every place that a seed says.
+    fn split(bytes: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
+        let mut places: Vec<usize> = cuts.iter().map(|c| c % (bytes.len() + 1)).collect();
+        places.extend([0, bytes.len()]);
+        places.sort_unstable();
+        places.windows(2).map(|w| bytes[w[0]..w[1]].to_vec()).collect()
+    }
+
+    /// The grammar, written down a second time without any thought of speed or frames.
+    fn naive(stream: &str) -> Vec<String> {
+        let stream = stream.strip_prefix('\u{feff}').unwrap_or(stream).replace("\r\n", "\n").replace('\r', "\n");
+        let mut events = Vec::new();
+        let mut data: Option<String> = None;
+        let lines: Vec<&str> = stream.split('\n').collect();
+        for line in &lines[..lines.len() - 1] {
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            if line.is_empty() {
+                events.extend(data.take());
+            } else if field == "data" {
+                match &mut data {
+                    Some(data) => {
+                        data.push('\n');
+                        data.push_str(value);
+                    }
+                    None => data = Some(value.to_owned()),
+                }
+            }
+        }
+        events
+    }
+
+    fn stream() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("data"),
+            Just("data:"),
+            Just("data: "),
+            Just("event: "),
+            Just("id"),
+            Just(":"),
+            Just(" "),
+            Just("\n"),
+            Just("\r"),
+            Just("\r\n"),
+            Just("\n\n"),
+            Just("\r\n\r\n"),
+            Just("\u{feff}"),
+            Just("你好"),
+            Just("x")
+        ];
+        prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_the_grammar(stream in stream()) {
+            prop_assert_eq!(data(&stream), naive(&stream));
+        }
+
+        /// envoyproxy/ai-gateway#2162, BerriAI/litellm#18842.
+        #[test]
+        fn any_split_gives_the_same_events(stream in stream(), cuts in prop::collection::vec(0_usize..400, 0..20)) {
+            let whole = read(&[stream.as_bytes()]);
+            let frames = split(stream.as_bytes(), &cuts);
+            let mut found = read(&frames.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            // Between CR and LF a cut moves the end of an event by that LF; nothing else may differ.
+            for ((range, ..), (expected, ..)) in found.iter_mut().zip(&whole) {
+                let end = range.end as usize;
+                if stream.as_bytes().get(end) == Some(&b'\n') && stream.as_bytes()[end - 1] == b'\r' {
+                    range.end += 1;
+                }
+                prop_assert_eq!(&*range, expected);
+            }
+            prop_assert_eq!(found, whole);
+        }
+
+        #[test]
+        fn any_bytes_are_taken_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), size in 1_usize..9) {
+            let mut parser = SseParser::new();
+            for frame in bytes.chunks(size) {
+                let mut rest = frame;
+                while parser.next(&mut rest).is_some() {}
+                let _ = parser.pending();
+            }
+            prop_assert_eq!(parser.offset(), bytes.len() as u64);
+        }
+    }
 }

@@ -18,13 +18,18 @@ impl Books {
     /// Books the data of one event.
     pub(super) fn data(&mut self, data: &[u8]) -> Seen {
         if is_done(data) {
-            self.done = true;
+            self.done();
             return Seen::default();
         }
         match std::str::from_utf8(data) {
             Ok(text) => self.reply.chunk(text),
             Err(_) => self.reply.chunk(&String::from_utf8_lossy(data)),
         }
+    }
+
+    /// Books that upstream said the stream is over.
+    pub(super) fn done(&mut self) {
+        self.done = true;
     }
 
     pub(super) fn verdict(&self, how: StreamEnd) -> Verdict {

@@ -1,17 +1,13 @@
 //! The relay of a stream of events.
 
 use bytes::{Bytes, BytesMut};
-use memchr::memmem;
 
-use super::books::{Books, is_done, may_be_done};
+use super::books::{Books, is_done};
+use super::watch::{Fate, MAX_HELD_BYTES, UsageWatch};
 use super::{StreamEnd, Verdict};
 use crate::wire::delta::{Reply, Seen};
-use crate::wire::scan::{self, Span};
 use crate::wire::sse::{Event, Pending, Position, SseParser};
 use crate::wire::{Usage, fault};
-
-/// The most bytes of an unfinished event that are held back; a longer one passes, whatever it is.
-const MAX_HELD_BYTES: usize = 64 * 1024;
 
 /// The most bytes that are held from `[DONE]` on; beyond that holding ends and all passes.
 const MAX_END_BYTES: usize = 1024 * 1024;
@@ -76,14 +72,6 @@ impl Hold {
     }
 }
 
-enum Fate {
-    Pass,
-    /// It is the usage event, or may still become it.
-    Withhold,
-    /// It is `[DONE]`.
-    End,
-}
-
 impl StreamRelay {
     /// Makes a relay for one stream.
     #[must_use]
@@ -130,8 +118,7 @@ impl StreamRelay {
                 Fate::End => {
                     self.ending = true;
                     let start = relative(event.range.start, base);
-                    out.pass(&frame, start);
-                    // A held piece may begin before the event, with a byte order mark only: it stays with it.
+                    out.pass(&mut self.hold, &frame, start);
                     self.hold.push(base + start as u64, frame.slice(start.max(out.at)..));
                     return out.pieces;
                 }
@@ -223,19 +210,21 @@ impl StreamRelay {
             self.parser.pending()
         };
         let Some(pending) = pending else {
-            return out.pass(frame, frame.len());
+            return out.pass(&mut self.hold, frame, frame.len());
         };
         let len = (self.parser.offset() - pending.start) as usize;
         let start = relative(pending.start, base).max(out.at);
         match self.usage_watch.fate(self.options, &pending, len) {
             Fate::Pass => {
                 self.passes = true;
-                out.pieces.append(&mut self.hold.take());
-                out.pass(frame, frame.len());
+                out.pass(&mut self.hold, frame, frame.len());
             }
             fate => {
-                self.ending = matches!(fate, Fate::End);
-                out.pass(frame, start);
+                if fate == Fate::End {
+                    self.ending = true;
+                    self.books.done();
+                }
+                out.pass(&mut self.hold, frame, start);
                 self.hold.push(base + start as u64, frame.slice(start..));
             }
         }
@@ -259,9 +248,10 @@ struct Out {
 }
 
 impl Out {
-    /// Passes the frame up to `end`.
-    fn pass(&mut self, frame: &Bytes, end: usize) {
+    /// Passes the frame up to `end`, behind what is held: nothing overtakes.
+    fn pass(&mut self, hold: &mut Hold, frame: &Bytes, end: usize) {
         if end > self.at {
+            self.pieces.append(&mut hold.take());
             self.pieces.push(frame.slice(self.at..end));
             self.at = end;
         }
@@ -320,82 +310,4 @@ fn fate(options: RelayOptions, event: &Event<'_>, seen: Seen) -> Fate {
 /// The extra event of `stream_options.include_usage`: no choices, and a usage object.
 fn is_usage(seen: Seen) -> bool {
     seen.no_choices && seen.usage && !seen.error
-}
-
-/// Watches an unfinished event for what shows that it is not the usage event.
-#[derive(Debug, Default)]
-struct UsageWatch {
-    /// Data before this place is looked at.
-    from: usize,
-}
-
-impl UsageWatch {
-    fn fate(&mut self, options: RelayOptions, pending: &Pending<'_>, len: usize) -> Fate {
-        if let Some(data) = &pending.data
-            && options.hold_end
-            && is_done(data)
-        {
-            return Fate::End;
-        }
-        if len > MAX_HELD_BYTES {
-            return Fate::Pass;
-        }
-        let Some(data) = &pending.data else {
-            return Fate::Withhold;
-        };
-        let may_be_end = options.hold_end && may_be_done(data);
-        let may_be_usage = options.withhold_usage && self.may_be_usage(data);
-        if may_be_end || may_be_usage { Fate::Withhold } else { Fate::Pass }
-    }
-
-    fn may_be_usage(&mut self, data: &[u8]) -> bool {
-        const KEY: &[u8] = br#""choices""#;
-        if !matches!(data.trim_ascii_start().first(), None | Some(b'{')) {
-            return false;
-        }
-        while let Some(found) = data.get(self.from..).and_then(|rest| memmem::find(rest, KEY)) {
-            let key = self.from + found;
-            match opens_array(&data[key + KEY.len()..]) {
-                // Undecided: look again when there is more.
-                None => {
-                    self.from = key;
-                    return true;
-                }
-                Some(Opening::Filled) if is_top_member(data, key) => return false,
-                Some(_) => self.from = key + KEY.len(),
-            }
-        }
-        self.from = self.from.max(data.len().saturating_sub(KEY.len() - 1));
-        true
-    }
-}
-
-enum Opening {
-    /// Something other than an empty array.
-    Filled,
-    /// `[]`.
-    Empty,
-    /// No value follows: the word was no key.
-    NoKey,
-}
-
-/// Looks at what follows a key; `None` when more bytes are needed.
-fn opens_array(after: &[u8]) -> Option<Opening> {
-    let value = after.trim_ascii_start();
-    let [b':', value @ ..] = value else {
-        return value.first().map(|_| Opening::NoKey);
-    };
-    let [b'[', inside @ ..] = value.trim_ascii_start() else {
-        return value.trim_ascii_start().first().map(|_| Opening::Filled);
-    };
-    inside.trim_ascii_start().first().map(|&b| if b == b']' { Opening::Empty } else { Opening::Filled })
-}
-
-/// Whether the key at `key` (its opening quote) is a member of the outermost object.
-fn is_top_member(data: &[u8], key: usize) -> bool {
-    let text = match std::str::from_utf8(data) {
-        Ok(text) => text,
-        Err(e) => std::str::from_utf8(&data[..e.valid_up_to()]).expect("valid up to there"),
-    };
-    scan::members(text, Span::new(0, text.len())).any(|m| m.key.start == key + 1)
 }
