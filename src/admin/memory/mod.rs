@@ -1,0 +1,101 @@
+//! The memory API under `/memory/v1`: list, read, add, change, delete and erase memories (design, section 10 and doubts 13, 14).
+//!
+//! Every handler works in the scope of its caller, which [`Identify`] derives from key and headers; there is no way to name
+//! another. What belongs to another scope is "not found", whatever is done to it. Bodies are read by hand, so that every
+//! error is in OpenAI's envelope. What decides about facts is pure and lives in `memory::edit`; nothing here does.
+//!
+//! Start with [`router`].
+
+mod call;
+mod episodes;
+mod error;
+mod exchanges;
+mod facts;
+mod listing;
+mod render;
+mod subject;
+mod turns;
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodRouter, delete, get, post};
+
+pub use call::{Caller, Identify};
+
+use crate::base::{Clock, Random};
+use crate::config::ApiAccess;
+use crate::memory::Scope;
+use crate::store::Store;
+use turns::Turns;
+
+/// Is told of every scope that was written, after the write: caches drop it.
+pub trait Changed: Send + Sync {
+    /// The memories of this scope changed.
+    fn changed(&self, scope: &Scope);
+}
+
+/// What the handlers need.
+#[derive(Clone)]
+pub struct MemoryApi {
+    /// The records.
+    pub store: Arc<dyn Store>,
+    /// Says who calls.
+    pub identify: Arc<dyn Identify>,
+    /// Is told of writes.
+    pub changed: Arc<dyn Changed>,
+    /// The time of changes.
+    pub clock: Arc<dyn Clock>,
+    /// Where new ids come from.
+    pub random: Arc<dyn Random>,
+    /// Half-life of episodes that are added here, in seconds; 0 = they do not fade.
+    pub episode_half_life: i64,
+}
+
+impl fmt::Debug for MemoryApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryApi")
+    }
+}
+
+/// What the handlers share.
+#[derive(Clone, Debug)]
+struct Shared {
+    api: MemoryApi,
+    turns: Arc<Turns>,
+}
+
+impl Deref for Shared {
+    type Target = MemoryApi;
+
+    fn deref(&self) -> &MemoryApi {
+        &self.api
+    }
+}
+
+/// All routes of this module, with their full paths. It has no fallback: what is not routed is for the caller to answer.
+pub fn router(api: MemoryApi) -> Router {
+    Router::new()
+        .route("/memory/v1/facts", only(get(facts::list).post(facts::create)))
+        .route("/memory/v1/facts/{id}", only(get(facts::read).patch(facts::change).delete(facts::delete)))
+        .route("/memory/v1/facts/{id}/history", only(get(facts::history)))
+        .route("/memory/v1/facts/{id}/lock", only(post(facts::lock).delete(facts::unlock)))
+        .route("/memory/v1/facts/{id}/confirm", only(post(facts::confirm)))
+        .route("/memory/v1/episodes", only(get(episodes::list).post(episodes::create)))
+        .route("/memory/v1/episodes/{id}", only(get(episodes::read).patch(episodes::change).delete(episodes::delete)))
+        .route("/memory/v1/proposals", only(get(exchanges::proposals)))
+        .route("/memory/v1/exchanges/{id}", only(get(exchanges::read)))
+        .route("/memory/v1/namespaces", only(get(subject::namespaces)))
+        .route("/memory/v1/subject", only(delete(subject::erase)))
+        .with_state(Shared { api, turns: Arc::new(Turns::new()) })
+}
+
+/// Answers other methods of a path in the envelope.
+fn only(methods: MethodRouter<Shared>) -> MethodRouter<Shared> {
+    methods.fallback(error::method_not_allowed)
+}
+
+#[cfg(test)]
+mod tests;

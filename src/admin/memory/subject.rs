@@ -1,0 +1,36 @@
+//! A subject as a whole: its namespaces, and its erasure.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::json;
+
+use super::call::{Read, Write};
+use super::error::Answer;
+use super::{Shared, listing, render};
+
+/// `GET /namespaces`: those that this key may use, with the revision of this subject's memory in each.
+pub(super) async fn namespaces(State(api): State<Shared>, call: Read) -> Answer {
+    let own = (&call.caller.namespace, "write");
+    let others = call.caller.namespaces_readable.iter().filter(|name| **name != call.caller.namespace);
+    let mut data = Vec::new();
+    for (name, access) in [own].into_iter().chain(others.map(|name| (name, "read"))) {
+        let state = api.store.scope_state(&call.scope.in_namespace(name.clone())).await?;
+        data.push(json!({ "namespace": name, "access": access, "revision": state.revision }));
+    }
+    Ok(listing::whole(data))
+}
+
+/// `DELETE /subject`: erases everything of the subject in the caller's namespace, and says what went.
+pub(super) async fn erase(State(api): State<Shared>, call: Write) -> Answer<Response> {
+    let now = api.clock.now();
+    let erased = api.store.erase(&call.scope, now).await?;
+    api.changed.changed(&call.scope);
+    tracing::info!(scope = ?call.scope, complete = erased.complete, "a subject was erased");
+    Ok(render::ok(&json!({
+        "subject": call.scope.subject,
+        "namespace": call.scope.namespace,
+        "erased_at": now.to_rfc3339(),
+        "counts": erased.counts,
+        "complete": erased.complete,
+    })))
+}
