@@ -113,52 +113,96 @@ label! {
 }
 
 label! {
-    /// What became of a proposal.
+    /// What became of a proposal, or of an episode.
     ExtractOutcome = "outcome" {
-        /// It changed a fact.
+        /// It changed a fact, or was stored.
         Accepted = "accepted",
         /// It was refused.
         Refused = "refused",
-        /// It is held back.
+        /// It is held back for a person.
         Quarantined = "quarantined",
-        /// An episode was stored.
-        Episode = "episode",
     }
 }
 
 label! {
-    /// Why, in a closed set.
+    /// Why: the reasons of the gate, by its own names, and arbitration as a whole.
     ExtractReason = "reason" {
-        /// A new value.
+        /// Decided among the facts of its key.
+        Arbitration = "arbitration",
+        /// Its evidence is not in the newest user turn.
+        NoEvidence = "no_evidence",
+        /// Someone else said it.
+        NotTheUser = "not_the_user",
+        /// Its evidence is quoted, fenced, or context.
+        NotOwnWords = "not_own_words",
+        /// It repeats an earlier message.
+        Repeated = "repeated",
+        /// It was shown by us.
+        Shown = "shown",
+        /// It is not meant to last.
+        Fleeting = "fleeting",
+        /// It is small talk.
+        SmallTalk = "small_talk",
+        /// It was erased or deleted before.
+        Tombstoned = "tombstoned",
+        /// It gives orders to the assistant.
+        Orders = "orders",
+        /// It holds a secret.
+        Secret = "secret",
+        /// It has no value that its key can hold.
+        NoValue = "no_value",
+        /// Its key takes only a closed set, and it is not in it.
+        NotInClosedSet = "not_in_closed_set",
+    }
+}
+
+impl ExtractReason {
+    /// The reason of this name; what is no name of the gate is a sentence of arbitration.
+    #[must_use]
+    pub fn named(text: &str) -> Self {
+        Self::ALL.iter().copied().find(|reason| reason.text() == text).unwrap_or(Self::Arbitration)
+    }
+}
+
+label! {
+    /// What happened to a fact.
+    FactAction = "action" {
+        /// A new fact.
         Insert = "insert",
-        /// The same value again.
+        /// The same value, said again.
         Reinforce = "reinforce",
-        /// It took another's place.
+        /// Another took its place.
         Supersede = "supersede",
         /// It waits for a person.
         Contest = "contest",
-        /// A value was taken back.
+        /// Taken back, or forgotten on request.
         Retire = "retire",
-        /// It changed nothing.
-        Ignore = "ignore",
-        /// Its evidence is not in the user's words.
-        NoEvidence = "no_evidence",
-        /// Its evidence is quoted, fenced, or context.
-        NotOwnWords = "not_own_words",
-        /// It is not meant to last: small talk, a one-off task.
-        Fleeting = "fleeting",
-        /// Its value does not fit its key.
-        BadValue = "bad_value",
-        /// It gives orders to the assistant.
-        Instruction = "instruction",
-        /// It holds a secret.
-        Secret = "secret",
-        /// It was erased or deleted before.
-        Tombstone = "tombstone",
-        /// The same sentence comes from many subjects.
-        Boilerplate = "boilerplate",
-        /// Anything else.
-        Other = "other",
+        /// Changed, confirmed, locked or restored through the API.
+        Edit = "edit",
+        /// Held back.
+        Quarantine = "quarantine",
+        /// Ran out.
+        Expire = "expire",
+    }
+}
+
+label! {
+    /// What became of an exchange that was to be learned from.
+    LearnedAs = "outcome" {
+        /// Stored.
+        Applied = "applied",
+        /// Its user turn had been learned before.
+        Seen = "seen",
+        /// Decided too late, and decided again.
+        Stale = "stale",
+        /// Its scope was erased.
+        Erased = "erased",
+        /// Another worker had taken it over.
+        NotOurs = "not_ours",
+        /// It failed and is tried again.
+        Retried = "retried",
+        /// It was given up.
+        Dead = "dead",
     }
 }
 
@@ -233,9 +277,17 @@ mod tests {
         check::<RecallOutcome>();
         check::<ExtractOutcome>();
         check::<ExtractReason>();
+        check::<FactAction>();
+        check::<LearnedAs>();
         check::<Direction>();
         check::<AttemptOutcome>();
         check::<ReleaseReason>();
+    }
+
+    #[test]
+    fn a_reason_is_found_by_its_name() {
+        assert_eq!(ExtractReason::named("small_talk"), ExtractReason::SmallTalk);
+        assert_eq!(ExtractReason::named("a stronger source says otherwise"), ExtractReason::Arbitration);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -16,7 +16,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::labels::{
-    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, Label, Outcome, RecallOutcome, ReleaseReason, Route,
+    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, RecallOutcome,
+    ReleaseReason, Route,
 };
 
 /// The content type of [`Metrics::render`].
@@ -47,6 +48,11 @@ impl<L: Label> Counters<L> {
     /// Counts `n`.
     pub fn add(&self, label: L, n: u64) {
         self.cells[label.index()].inc_by(n);
+    }
+
+    /// Takes over a total that someone else counts; it never goes down.
+    pub fn raise_to(&self, label: L, total: u64) {
+        raise_to(&self.cells[label.index()], total);
     }
 
     /// The count so far.
@@ -118,12 +124,14 @@ pub struct Metrics {
     pub outbox_appended: Counter,
     /// Replies whose end was let go without their outbox row.
     pub outbox_released: Counters<ReleaseReason>,
-    /// Exchanges that could not be learned from and are tried again.
-    pub outbox_retried: Counter,
-    /// Exchanges that were given up.
-    pub outbox_dead: Counter,
     outbox_depth: Gauge,
     outbox_oldest_seconds: Gauge<f64, AtomicU64>,
+    /// Exchanges that were to be learned from, by what became of them.
+    pub learned: Counters<LearnedAs>,
+    /// Changes of facts.
+    pub fact_changes: Counters<FactAction>,
+    /// Episodes that were stored.
+    pub episodes: Counter,
     /// Proposals by what became of them and why.
     pub extracted: Counters2<ExtractOutcome, ExtractReason>,
     /// Time of learning from one exchange, in seconds.
@@ -178,14 +186,11 @@ impl Metrics {
                 "outbox_released",
                 "Replies whose end was let go without their outbox row",
             ),
-            outbox_retried: counter(
-                &mut r,
-                "outbox_retried",
-                "Exchanges that failed to be learned and are tried again",
-            ),
-            outbox_dead: counter(&mut r, "outbox_dead", "Exchanges that were given up"),
             outbox_depth: gauge(&mut r, "outbox_depth", "Exchanges that wait to be learned from"),
             outbox_oldest_seconds: gauge_f64(&mut r, "outbox_oldest_seconds", "Age of the oldest of them"),
+            learned: Counters::register(&mut r, "learned", "Exchanges to be learned from, by what became of them"),
+            fact_changes: Counters::register(&mut r, "fact_changes", "Changes of facts"),
+            episodes: counter(&mut r, "episodes_stored", "Episodes that were stored"),
             extracted: Counters2::register(&mut r, "extracted", "Proposals by what became of them and why"),
             extract_seconds: histogram(&mut r, "extract_seconds", "Time of learning from one exchange", FAST),
             tokens: Counters::register(&mut r, "tokens", "Tokens by what they were for"),
@@ -251,6 +256,11 @@ impl Metrics {
             self.token_estimate_error.observe((estimated as f64 - counted as f64) / counted as f64);
         }
     }
+}
+
+/// Takes over a total that someone else counts; it never goes down.
+pub fn raise_to(counter: &Counter, total: u64) {
+    counter.inner().fetch_max(total, Ordering::Relaxed);
 }
 
 /// Buckets from 50 µs to 1 s.
@@ -332,6 +342,15 @@ mod tests {
         assert!(metrics.render().contains("\nbackstory_streams_open 1\n"));
         drop(held);
         assert!(metrics.render().contains("\nbackstory_streams_open 0\n"));
+    }
+
+    #[test]
+    fn a_total_of_others_is_taken_over_and_never_goes_down() {
+        let metrics = Metrics::new();
+        metrics.learned.raise_to(LearnedAs::Seen, 5);
+        metrics.learned.raise_to(LearnedAs::Seen, 3);
+        raise_to(&metrics.episodes, 2);
+        assert_eq!((metrics.learned.get(LearnedAs::Seen), metrics.episodes.get()), (5, 2));
     }
 
     #[test]

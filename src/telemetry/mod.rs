@@ -10,6 +10,7 @@ pub mod names;
 
 pub use init::{LogFormat, init};
 pub use labels::{
-    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, Label, Outcome, RecallOutcome, ReleaseReason, Route,
+    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, RecallOutcome,
+    ReleaseReason, Route,
 };
-pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Metrics};
+pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Metrics, raise_to};
