@@ -1,1 +1,101 @@
-//! The contract suite.
+//! The contract suite: what every backend must do, as functions over `&dyn Store`.
+//!
+//! A backend joins with one line, `contract_suite!(name, opener)`, where the opener is an async function, named by its full path, that returns
+//! an [`Opened`] of a fresh, empty store. A new method of a trait comes with a function here.
+
+pub(crate) mod episodes;
+pub(crate) mod facts;
+pub(crate) mod fixtures;
+pub(crate) mod isolation;
+pub(crate) mod learn;
+pub(crate) mod outbox;
+pub(crate) mod scopes;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use super::Store;
+
+/// A fresh store, and what must live as long as it does.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// As the folder that the files are in.
+    pub(crate) keep: Box<dyn Any + Send>,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").finish_non_exhaustive()
+    }
+}
+
+/// Runs every function of the suite on a backend, each on a store of its own.
+macro_rules! contract_suite {
+    ($backend:ident, $open:path) => {
+        $crate::store::contract::contract_suite! { @all $backend, $open:
+            outbox { an_appended_exchange_is_claimed_with_all_that_was_said
+                     claims_come_oldest_first_and_no_more_than_asked
+                     a_leased_exchange_is_not_claimed_again_until_its_lease_ends
+                     a_scope_with_a_live_lease_is_left_out
+                     appending_the_same_exchange_again_changes_nothing
+                     a_failed_exchange_waits_for_its_next_try_and_does_not_hold_up_others
+                     an_exchange_that_was_given_up_is_a_dead_letter
+                     failing_an_exchange_of_another_owner_changes_nothing
+                     depth_counts_what_waits_and_what_is_dead
+                     an_exchange_without_a_turn_leaves_only_what_was_shown_and_its_state }
+            learn { what_was_learned_is_stored_and_the_exchange_is_gone
+                    several_exchanges_of_one_scope_build_on_each_other
+                    a_decision_on_an_older_revision_is_stale_and_stores_nothing
+                    what_rests_on_a_result_that_was_not_stored_is_stale
+                    a_user_turn_is_learned_once_in_ten_minutes
+                    a_seen_turn_still_leaves_the_reply
+                    a_lost_lease_stores_nothing
+                    nothing_is_learned_twice
+                    an_exchange_that_teaches_nothing_leaves_the_revision
+                    episodes_are_marked_with_the_facts_they_mention_that_were_retired
+                    a_version_that_differs_is_stale
+                    an_empty_group_is_nothing }
+            facts { changes_are_listed_in_order_and_by_page
+                    facts_are_filtered_by_key_and_status
+                    every_change_is_in_the_history_with_the_value_before
+                    a_change_of_another_version_is_refused_whole
+                    a_fact_cannot_be_inserted_twice
+                    a_deleted_fact_is_gone_and_its_words_are_barred
+                    revisions_grow_by_one_with_each_change }
+            episodes { an_episode_comes_back_as_it_was_put
+                       episodes_are_listed_in_order_by_page_and_filter
+                       a_use_is_counted_without_a_new_revision
+                       a_deleted_episode_leaves_a_tombstone }
+            scopes { an_unknown_scope_has_revision_and_epoch_zero
+                     a_state_is_found_until_it_runs_out
+                     a_state_of_an_older_revision_does_not_replace_a_newer_one
+                     what_was_shown_is_found_by_its_exchange
+                     proposals_are_listed_by_status
+                     a_shared_secret_is_made_once
+                     erasure_takes_everything_and_counts_it
+                     an_exchange_from_before_an_erasure_leaves_nothing
+                     erased_words_are_barred_and_new_words_are_not
+                     the_sweep_takes_what_has_run_out_and_no_more_than_asked
+                     namespaces_are_those_in_which_the_subject_has_something
+                     a_ping_is_answered }
+            isolation { nothing_is_read_across_scopes
+                        nothing_is_changed_across_scopes
+                        erasing_one_scope_leaves_all_others_as_they_were
+                        names_that_run_together_are_different_scopes }
+        }
+    };
+    (@all $backend:ident, $open:path: $($subject:ident { $($test:ident)* })*) => {
+        mod $backend {
+            $(mod $subject {
+                $(#[tokio::test]
+                async fn $test() {
+                    let opened = $open().await;
+                    $crate::store::contract::$subject::$test(opened.store.as_ref()).await;
+                    drop(opened.keep);
+                })*
+            })*
+        }
+    };
+}
+pub(crate) use contract_suite;

@@ -1,1 +1,112 @@
-//! Tests that only SQLite needs.
+//! The contract suite on SQLite, in memory and on file; and what only a database in a file can get wrong.
+
+mod canary;
+mod faults;
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::{Durability, SqliteOptions, SqliteStore};
+use crate::memory::Scope;
+use crate::store::contract::fixtures::{claim, finished, insert, scope, turn};
+use crate::store::contract::{Opened, contract_suite};
+use crate::store::{FactFilter, FactStore, OutboxStore, Page, ScopeStore};
+
+async fn in_memory() -> Opened {
+    let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
+    Opened { store: Arc::new(store), keep: Box::new(()) }
+}
+
+async fn on_file() -> Opened {
+    let folder = TempDir::new().unwrap();
+    Opened { store: Arc::new(open(&folder).await), keep: Box::new(folder) }
+}
+
+contract_suite!(memory, crate::store::sqlite::tests::in_memory);
+contract_suite!(file, crate::store::sqlite::tests::on_file);
+
+fn options(folder: &TempDir) -> SqliteOptions {
+    SqliteOptions::file(folder.path().join("backstory.db"))
+}
+
+async fn open(folder: &TempDir) -> SqliteStore {
+    SqliteStore::open(options(folder)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_database_is_durable_as_asked_and_overwrites_what_is_deleted() {
+    for (durability, synchronous) in [(Durability::Process, 1), (Durability::Power, 2)] {
+        let folder = TempDir::new().unwrap();
+        let store = SqliteStore::open(SqliteOptions { durability, ..options(&folder) }).await.unwrap();
+        let pragma = async |sql: &'static str| sqlx::query_scalar::<_, i64>(sql).fetch_one(&store.write).await.unwrap();
+        assert_eq!(pragma("PRAGMA synchronous").await, synchronous);
+        assert_eq!(pragma("PRAGMA secure_delete").await, 1);
+        assert_eq!(pragma("PRAGMA foreign_keys").await, 1);
+        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&store.write).await.unwrap();
+        assert_eq!(journal, "wal");
+    }
+}
+
+#[tokio::test]
+async fn what_was_appended_is_there_after_the_store_is_gone_without_a_word() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder).await;
+    store.append(&[finished(1, &scope("ann"))]).await.unwrap();
+    // As a killed process leaves it: nothing is closed, the write-ahead log is not folded in.
+    std::mem::forget(store);
+    let again = open(&folder).await;
+    let claimed = again.claim(&claim("me", 10)).await.unwrap();
+    assert_eq!(claimed[0].turn, turn(1, &scope("ann")));
+}
+
+/// TrueMemory#256, ruvnet/ruflo#2878, mem0ai/mem0#7196: eight writers with ten statements each, none is lost, and
+/// "database is locked" never surfaces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_writers_in_two_processes_lose_nothing() {
+    let folder = TempDir::new().unwrap();
+    let stores = [open(&folder).await, open(&folder).await];
+    let ann = scope("ann");
+    let writers = (0..8_u128).map(|writer| {
+        let (store, ann) = (stores[writer as usize % 2].clone(), ann.clone());
+        async move {
+            for n in 0..10 {
+                let id = writer * 10 + n + 1;
+                store.apply(&ann, &[insert(id, "note.a", &format!("statement {id}"))]).await.unwrap();
+                store.append(&[finished(id, &ann)]).await.unwrap();
+            }
+        }
+    });
+    let tracker = tokio_util::task::TaskTracker::new();
+    let handles: Vec<_> = writers.map(|writer| tracker.spawn(writer)).collect();
+    for handle in handles {
+        handle.await.unwrap();
+    }
+    let facts = stores[0].list_facts(&ann, &FactFilter::default(), &Page::first(1000)).await.unwrap();
+    assert_eq!(facts.len(), 80);
+    assert_eq!(stores[1].scope_state(&ann).await.unwrap().revision, 80);
+    assert_eq!(stores[1].depth().await.unwrap().waiting, 80);
+}
+
+/// Each exchange is claimed by one of two processes, never by both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_never_claim_the_same_exchange() {
+    let folder = TempDir::new().unwrap();
+    let stores = [open(&folder).await, open(&folder).await];
+    let group: Vec<_> = (1..=200).map(|n| finished(n, &Scope::new("acme", "support", format!("s{n}")))).collect();
+    stores[0].append(&group).await.unwrap();
+    let drain = async |store: &SqliteStore, owner: &str| {
+        let mut mine = Vec::new();
+        loop {
+            let claimed = store.claim(&claim(owner, 7)).await.unwrap();
+            if claimed.is_empty() {
+                return mine;
+            }
+            mine.extend(claimed.into_iter().map(|c| c.turn.exchange));
+        }
+    };
+    let (mut all, more) = tokio::join!(drain(&stores[0], "a"), drain(&stores[1], "b"));
+    all.extend(more);
+    all.sort_unstable();
+    assert_eq!(all, group.iter().map(|f| f.exchange).collect::<Vec<_>>());
+}

@@ -1,0 +1,124 @@
+//! Erased is erased (design, promise 10): afterwards no file holds the words, the write-ahead log included.
+//!
+//! MemOS#2331, semantica-agi/semantica#1018, Significant-Gravitas/AutoGPT PR#12720.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{open, options};
+use crate::base::{ExchangeId, FactId};
+use crate::memory::{Scope, Speaker};
+use crate::store::contract::fixtures::*;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{ExchangeStore, FactStore, JobFailure, LearnOutcome, OutboxStore, ProposalStatus, ScopeStore};
+
+const CANARY: &str = "canary-7f3a91";
+
+#[tokio::test]
+async fn after_an_erasure_no_file_holds_a_word_of_it() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder).await;
+    let victim = Scope::new("acme", "support", format!("{CANARY}@example.org"));
+    let bystander = scope("bob");
+    // Much, interleaved, with deletions all along, so that pages split, merge and are used again.
+    for round in 0..12 {
+        fill(&store, &victim, round, CANARY).await;
+        fill(&store, &bystander, round + 100, "bystander").await;
+    }
+    assert!(found(folder.path(), CANARY) > 0, "the canary was never there");
+    let erased = store.erase(&victim, NOW).await.unwrap();
+    assert!(erased.complete);
+    assert!(erased.counts.values().all(|count| *count > 0), "{:?}", erased.counts);
+    assert_eq!(found(folder.path(), CANARY), 0);
+    assert!(found(folder.path(), "bystander") > 0);
+    assert!(store.fact(&bystander, FactId(100 * 1000 + 1)).await.unwrap().is_some());
+    assert!(store.shown(&bystander, ExchangeId(100 * 1000)).await.unwrap().is_some());
+    store.close().await;
+    assert_eq!(found(folder.path(), CANARY), 0);
+}
+
+#[tokio::test]
+async fn an_erasure_that_a_reader_holds_up_says_that_it_is_not_complete() {
+    let folder = TempDir::new().unwrap();
+    let mut store = open(&folder).await;
+    store.checkpoint_wait = Duration::ZERO;
+    let victim = scope("ann");
+    fill(&store, &victim, 1, CANARY).await;
+    // Another process, in the middle of reading an older state.
+    let other = SqliteStore::open(options(&folder)).await.unwrap();
+    let mut reading = other.read.begin().await.unwrap();
+    let _: i64 = sqlx::query_scalar("SELECT count(*) FROM facts").fetch_one(&mut *reading).await.unwrap();
+    assert!(!store.erase(&victim, NOW).await.unwrap().complete);
+    reading.rollback().await.unwrap();
+    assert!(store.erase(&victim, NOW).await.unwrap().complete, "asking again finishes it");
+    assert_eq!(found(folder.path(), CANARY), 0);
+}
+
+/// Puts a word everywhere that words go, with some of it learned, given up and deleted.
+async fn fill(store: &SqliteStore, scope: &Scope, round: u128, word: &str) {
+    let base = round * 1000;
+    let text = |what: &str| format!("{word} {what} {}", "and so on ".repeat((round as usize * 37) % 90));
+    let group: Vec<_> = (0..40)
+        .map(|n| {
+            let mut finished = finished(base + n, scope);
+            let turn = finished.turn.as_mut().unwrap();
+            turn.user[0].text = text("user");
+            turn.reply.as_mut().unwrap().text = text("reply");
+            let mut shown = shown(base + n);
+            shown.detail = serde_json::json!({ "block": text("shown") });
+            finished.shown = Some(shown);
+            let (mut key, mut state) = state(scope, n as u8, i64::MAX);
+            key.prefix[1] = round as u8;
+            state.profile = text("profile").into();
+            finished.state = Some((key, state));
+            finished
+        })
+        .collect();
+    store.append(&group).await.unwrap();
+    let mut revision = store.scope_state(scope).await.unwrap().revision;
+    // Half of it is learned, one is given up, the rest goes on waiting.
+    let mut all = claim("me", 1000);
+    all.now = NOW.plus_seconds(100_000);
+    let claimed = store.claim(&all).await.unwrap();
+    let (mine, others): (Vec<_>, Vec<_>) =
+        claimed.into_iter().map(|c| c.turn).partition(|turn| (base..base + 20).contains(&turn.exchange.0));
+    for turn in others {
+        let failure = JobFailure { retry_at: Some(NOW), error: String::new(), now: NOW };
+        store.fail("me", turn.exchange, &failure).await.unwrap();
+    }
+    let mut results = Vec::new();
+    for turn in &mine[..19] {
+        let n = turn.exchange.0;
+        let mut learned = learned(n, scope, revision);
+        let mut change = insert(n + 1, "note.a", &text("fact"));
+        change.fact.evidence = vec![evidence(&text("quote"))];
+        learned.changes = vec![change];
+        learned.episodes = vec![episode(n + 1, Speaker::User, &text("episode"))];
+        let mut proposal = proposal(n + 1, ProposalStatus::Accepted, Some(n + 1));
+        proposal.candidate.evidence = evidence(&text("proposal"));
+        learned.proposals = vec![proposal];
+        revision += 1;
+        results.push(learned);
+    }
+    let outcomes = store.learn("me", &results).await.unwrap();
+    assert!(outcomes.iter().all(|o| matches!(o, LearnOutcome::Applied { .. })), "{outcomes:?}");
+    let last = mine[19].exchange;
+    let failure = JobFailure { retry_at: None, error: "no".to_owned(), now: NOW };
+    store.fail("me", last, &failure).await.unwrap();
+    for n in [3, 5, 8] {
+        store.delete_fact(scope, FactId(base + n), NOW).await.unwrap();
+    }
+}
+
+/// How often a word occurs in the files of a folder.
+fn found(folder: &Path, word: &str) -> usize {
+    let files = std::fs::read_dir(folder).unwrap();
+    files
+        .map(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            memchr::memmem::find_iter(&bytes, word.as_bytes()).count()
+        })
+        .sum()
+}
