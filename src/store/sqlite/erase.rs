@@ -1,4 +1,8 @@
 //! Erasure of one subject in one scope (design, promise 10).
+//!
+//! Deleted rows are overwritten (`secure_delete`), but that is not all of it: where SQLite balances pages it leaves
+//! stale copies of moved rows in the unused part of a page, which nothing overwrites later. So the database is written
+//! anew (`VACUUM`), and then the write-ahead log is folded in and cut to nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,6 +45,8 @@ const RAISE_EPOCH: &str = "
         erased_at = ?2, subject = NULL
     WHERE id = ?1";
 
+const SIZE: &str = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+
 const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 /// Pause between two tries to empty the write-ahead log.
@@ -54,7 +60,7 @@ impl SqliteStore {
         tombstone::leave(&mut tx, row.id, &hashes, now).await?;
         let counts = delete_all(&mut tx, row, now).await?;
         commit(tx).await?;
-        let complete = self.empty_log().await;
+        let complete = self.leave_no_trace().await;
         Ok(Erased { counts, complete, epoch: row.epoch + 1 })
     }
 
@@ -66,12 +72,35 @@ impl SqliteStore {
         hashes.try_collect().await.map_err(driver("read what is to be erased"))
     }
 
-    /// Folds the write-ahead log into the database and empties it, so that no older page stays in a file. Readers of an
-    /// older state hold it up; `false` when they did so for too long.
-    async fn empty_log(&self) -> bool {
+    /// Sees to it that no file holds deleted bytes; `false` when it could not.
+    async fn leave_no_trace(&self) -> bool {
         if self.in_memory {
             return true;
         }
+        // Both, whatever the first one says: less is left then.
+        let rewritten = self.rewrite().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "could not rewrite the database after an erasure");
+            false
+        });
+        self.empty_log().await && rewritten
+    }
+
+    /// Writes the database anew. Other writers of this process wait meanwhile, for a second or so per 100 MB; `false`
+    /// when it is so large that they would wait too long.
+    async fn rewrite(&self) -> Result<bool, StoreError> {
+        let mut conn = self.write.acquire().await.map_err(driver("rewrite the database"))?;
+        let bytes: u64 =
+            sqlx::query_scalar(SIZE).fetch_one(&mut *conn).await.map_err(driver("measure the database"))?;
+        if bytes > self.rewrite_below_bytes {
+            return Ok(false);
+        }
+        sqlx::query("VACUUM").execute(&mut *conn).await.map_err(driver("rewrite the database"))?;
+        Ok(true)
+    }
+
+    /// Folds the write-ahead log into the database and empties it, so that no older page stays in a file. Readers of an
+    /// older state hold it up; `false` when they did so for too long.
+    async fn empty_log(&self) -> bool {
         let until = tokio::time::Instant::now() + self.checkpoint_wait;
         loop {
             match sqlx::query_as::<_, (i64, i64, i64)>(CHECKPOINT).fetch_one(&self.maintenance).await {

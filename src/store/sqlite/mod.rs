@@ -56,6 +56,9 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// How many connections read beside the one that writes; at least 1.
     pub readers: u32,
+    /// An erasure rewrites a database up to this size; in a larger one it overwrites what it deletes, and says that it
+    /// is not complete.
+    pub rewrite_below_bytes: u64,
     /// At most so many pages of 4 KiB, for tests of a full disk; `None` = as many as the disk holds.
     pub max_pages: Option<u32>,
 }
@@ -67,6 +70,7 @@ impl Default for SqliteOptions {
             durability: Durability::Process,
             busy_timeout: Duration::from_secs(5),
             readers: 4,
+            rewrite_below_bytes: 2 << 30,
             max_pages: None,
         }
     }
@@ -91,6 +95,7 @@ pub struct SqliteStore {
     salt: [u8; 32],
     /// How long an erasure waits for readers before it says that it is not complete.
     checkpoint_wait: Duration,
+    rewrite_below_bytes: u64,
     in_memory: bool,
 }
 

@@ -47,7 +47,15 @@ impl SqliteStore {
         // A database in memory belongs to its connection: readers share it.
         let read = if in_memory { write.clone() } else { readers(&options) };
         let maintenance = if in_memory { write.clone() } else { maintainer(&options) };
-        Ok(Self { write, read, maintenance, salt, checkpoint_wait: CHECKPOINT_WAIT, in_memory })
+        Ok(Self {
+            write,
+            read,
+            maintenance,
+            salt,
+            checkpoint_wait: CHECKPOINT_WAIT,
+            rewrite_below_bytes: options.rewrite_below_bytes,
+            in_memory,
+        })
     }
 }
 
@@ -94,7 +102,6 @@ fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
         .foreign_keys(true)
         // What is deleted is overwritten with zeros (design, promise 10).
         .pragma("secure_delete", "on")
-        .pragma("temp_store", "memory")
         .statement_cache_capacity(128)
 }
 

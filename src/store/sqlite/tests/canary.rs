@@ -8,11 +8,13 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{open, options};
-use crate::base::{ExchangeId, FactId};
+use crate::base::{ExchangeId, FactId, Random, SeededRandom};
 use crate::memory::{Scope, Speaker};
 use crate::store::contract::fixtures::*;
-use crate::store::sqlite::SqliteStore;
-use crate::store::{ExchangeStore, FactStore, JobFailure, LearnOutcome, OutboxStore, ProposalStatus, ScopeStore};
+use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::{
+    EpisodeStore, ExchangeStore, FactStore, JobFailure, LearnOutcome, OutboxStore, ProposalStatus, ScopeStore,
+};
 
 const CANARY: &str = "canary-7f3a91";
 
@@ -27,6 +29,7 @@ async fn after_an_erasure_no_file_holds_a_word_of_it() {
         fill(&store, &victim, round, CANARY).await;
         fill(&store, &bystander, round + 100, "bystander").await;
     }
+    churn(&store, &[&victim, &bystander]).await;
     assert!(found(folder.path(), CANARY) > 0, "the canary was never there");
     let erased = store.erase(&victim, NOW).await.unwrap();
     assert!(erased.complete);
@@ -54,6 +57,15 @@ async fn an_erasure_that_a_reader_holds_up_says_that_it_is_not_complete() {
     reading.rollback().await.unwrap();
     assert!(store.erase(&victim, NOW).await.unwrap().complete, "asking again finishes it");
     assert_eq!(found(folder.path(), CANARY), 0);
+}
+
+#[tokio::test]
+async fn an_erasure_in_a_database_too_large_to_rewrite_says_that_it_is_not_complete() {
+    let folder = TempDir::new().unwrap();
+    let store = SqliteStore::open(SqliteOptions { rewrite_below_bytes: 0, ..options(&folder) }).await.unwrap();
+    fill(&store, &scope("ann"), 1, CANARY).await;
+    let erased = store.erase(&scope("ann"), NOW).await.unwrap();
+    assert!(!erased.complete && erased.counts["facts"] > 0);
 }
 
 /// Puts a word everywhere that words go, with some of it learned, given up and deleted.
@@ -109,6 +121,24 @@ async fn fill(store: &SqliteStore, scope: &Scope, round: u128, word: &str) {
     store.fail("me", last, &failure).await.unwrap();
     for n in [3, 5, 8] {
         store.delete_fact(scope, FactId(base + n), NOW).await.unwrap();
+    }
+}
+
+/// Puts and deletes episodes of two scopes in no order. Where pages merge, SQLite leaves copies of moved rows behind,
+/// which `secure_delete` does not overwrite: without a rewrite of the file the test fails here.
+async fn churn(store: &SqliteStore, scopes: &[&Scope; 2]) {
+    let random = SeededRandom::new(7);
+    for _ in 0..30 {
+        for (scope, word) in scopes.iter().zip([CANARY, "bystander"]) {
+            let batch = (0..100).map(|_| {
+                let text = format!("{word} {}", "x".repeat((random.next_u64() % 900) as usize));
+                episode(u128::from(random.next_u64()), Speaker::User, &text)
+            });
+            store.put_episodes(scope, &batch.collect::<Vec<_>>()).await.unwrap();
+        }
+        let thinned = sqlx::query("DELETE FROM episodes WHERE abs(rowid * 2654435761 + ?1) % 10 < 2")
+            .bind(random.next_u64() as i64 >> 32);
+        thinned.execute(&store.write).await.unwrap();
     }
 }
 
