@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod context;
 pub mod conversation;
+pub mod eval;
 pub mod exchange;
 pub mod extract;
 pub mod jobs;

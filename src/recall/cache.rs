@@ -91,10 +91,26 @@ impl Recall {
     /// When a scope cannot be read.
     pub async fn search(&self, query: &Query) -> Result<Vec<RecalledEpisode>, StoreError> {
         let entries = self.entries(query).await?;
+        Ok(self.rank(&entries, query))
+    }
+
+    /// The same from memory alone, at once; `None` when a scope has to be read first.
+    #[must_use]
+    pub fn search_now(&self, query: &Query) -> Option<Vec<RecalledEpisode>> {
+        let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
+        Some(self.rank(&entries?, query))
+    }
+
+    fn rank(&self, entries: &[Arc<Entry>], query: &Query) -> Vec<RecalledEpisode> {
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
         let found = rank(&indexes, &Asked::new(query), &self.config, query.max_episodes);
-        Ok(found.into_iter().map(|found| found.hit).collect())
+        found.into_iter().map(|found| found.hit).collect()
+    }
+
+    /// Puts a scope into memory as it is given, without reading it from anywhere.
+    pub fn fill(&self, scope: &Scope, data: ScopeData) {
+        self.hot.insert(scope.clone(), Arc::new(RwLock::new(Scoped::build(data))));
     }
 
     /// All facts of a scope, of any status and oldest first, with the revision they stand at.

@@ -1,0 +1,37 @@
+//! Measures recall offline, on recorded conversations with questions whose answers are known.
+//!
+//! Reads data sets from files given by the caller (none is part of this repository), feeds them through the very index that live traffic
+//! uses, asks every question, and reports what was found, how early, within how many tokens, and how often something was shown that
+//! should not have been. Never touches a store or the network.
+//!
+//! Start with [`retrieval::run`].
+
+mod dataset;
+mod jsonl;
+mod locomo;
+mod report;
+pub mod retrieval;
+
+/// Why a measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum EvalError {
+    /// The file cannot be read.
+    #[error("could not read {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("{path}, {place}: {problem}")]
+    Format {
+        /// The file.
+        path: String,
+        /// Where in it.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+}

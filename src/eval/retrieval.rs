@@ -1,0 +1,210 @@
+//! Asks every question of a data set, and judges what comes back.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+
+pub use super::report::{Figures, Latency, Report};
+
+use super::EvalError;
+use super::dataset::{DataScope, Dataset, Memory, Question};
+use super::{jsonl, locomo};
+use crate::base::{EpisodeId, Time};
+use crate::memory::{Episode, EpisodeKind, EpisodeStatus, RecalledEpisode, Scope, Sensitivity};
+use crate::recall::{Query, Recall, RecallConfig, ScopeData, Source};
+use crate::store::StoreError;
+
+/// How far down a ranking is looked.
+const DEPTH: usize = 200;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct RetrievalArgs {
+    /// The data set.
+    pub input: Input,
+    /// Only the first so many questions.
+    pub limit: Option<usize>,
+    /// The settings to measure.
+    pub config: RecallConfig,
+}
+
+/// A data set in a file.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// LoCoMo's JSON.
+    Locomo(PathBuf),
+    /// One memory or question a line.
+    Jsonl(PathBuf),
+}
+
+/// What came of one question.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) category: String,
+    pub(super) answerable: bool,
+    pub(super) expected: usize,
+    /// Places of the expected memories in the ranking, from 0, with the tokens of all down to and including it.
+    pub(super) found: Vec<(usize, usize)>,
+    /// How many episodes the default pack shows, and how many of them were expected.
+    pub(super) shown: usize,
+    pub(super) shown_right: usize,
+    pub(super) seconds: f64,
+}
+
+/// Reads the data set, remembers it and asks every question. Blocks; takes seconds.
+///
+/// # Errors
+/// When the file cannot be read or is not what it should be.
+pub fn run(args: &RetrievalArgs) -> Result<Report, EvalError> {
+    let dataset = read(&args.input)?;
+    Ok(measure(&dataset, &args.config, args.limit))
+}
+
+fn read(input: &Input) -> Result<Dataset, EvalError> {
+    let (Input::Locomo(path) | Input::Jsonl(path)) = input;
+    let name = path.display().to_string();
+    let content = std::fs::read_to_string(path).map_err(|source| EvalError::Read { path: name.clone(), source })?;
+    match input {
+        Input::Locomo(_) => locomo::read(&name, &content),
+        Input::Jsonl(_) => jsonl::read(&name, &content),
+    }
+}
+
+pub(super) fn measure(dataset: &Dataset, config: &RecallConfig, limit: Option<usize>) -> Report {
+    let config = RecallConfig { cache_bytes: u64::MAX, ..config.clone() };
+    let recall = Recall::from_source(Arc::new(Nothing), config);
+    let mut outcomes = Vec::new();
+    let mut ingest = 0.0;
+    let mut memories = 0;
+    for data in &dataset.scopes {
+        let scope = Scope::new("eval", "eval", data.name.as_str());
+        let start = Instant::now();
+        recall.fill(&scope, ScopeData { episodes: episodes(data), ..ScopeData::default() });
+        ingest += start.elapsed().as_secs_f64();
+        memories += data.memories.len();
+        let left = limit.map_or(usize::MAX, |limit| limit.saturating_sub(outcomes.len()));
+        let asker = Asker::new(&recall, &scope, data);
+        outcomes.extend(data.questions.iter().take(left).map(|question| asker.ask(question)));
+        recall.invalidate(&scope);
+    }
+    Report::of(&outcomes, memories, ingest)
+}
+
+fn episodes(data: &DataScope) -> Vec<Episode> {
+    let mut next: HashMap<&str, i64> = HashMap::new();
+    let numbered = data.memories.iter().zip(0_u128..);
+    let number = |(memory, id): (&'_ Memory, u128), position: i64| Episode {
+        id: EpisodeId(id),
+        text: memory.text.clone(),
+        kind: EpisodeKind::Exchange,
+        role: memory.role,
+        speaker: memory.speaker.clone(),
+        session: memory.session.clone(),
+        position,
+        said_at: memory.said_at,
+        recorded_at: memory.said_at,
+        tags: Vec::new(),
+        entities: Vec::new(),
+        exchange: None,
+        message_hash: String::new(),
+        score: 1.0,
+        half_life: 0,
+        uses: 0,
+        last_used_at: None,
+        status: EpisodeStatus::Active,
+        sensitivity: Sensitivity::Normal,
+        retired_facts: Vec::new(),
+    };
+    let place = |entry: (&'_ Memory, u128), position: &mut i64| {
+        let episode = number(entry, *position);
+        *position += 1;
+        episode
+    };
+    let mut all = Vec::with_capacity(data.memories.len());
+    for entry in numbered {
+        all.push(place(entry, next.entry(entry.0.session.as_str()).or_default()));
+    }
+    all
+}
+
+/// Asks the questions of one scope.
+struct Asker<'a> {
+    recall: &'a Recall,
+    scope: &'a Scope,
+    places: HashMap<&'a str, EpisodeId>,
+    tokens: Vec<usize>,
+    end: Time,
+}
+
+impl<'a> Asker<'a> {
+    fn new(recall: &'a Recall, scope: &'a Scope, data: &'a DataScope) -> Self {
+        let tokens = bpe_openai::o200k_base();
+        Self {
+            recall,
+            scope,
+            places: data.memories.iter().zip(0..).map(|(memory, id)| (memory.id.as_str(), EpisodeId(id))).collect(),
+            tokens: data.memories.iter().map(|memory| tokens.count(shown_as(memory).as_str())).collect(),
+            end: data.memories.iter().map(|memory| memory.said_at).max().unwrap_or_default(),
+        }
+    }
+
+    fn ask(&self, question: &Question) -> Outcome {
+        let query = Query {
+            scopes: vec![self.scope.clone()],
+            text: question.text.clone(),
+            before: None,
+            now: question.asked_at.unwrap_or_else(|| self.end.plus_seconds(3_600)),
+            max_sensitivity: Sensitivity::Sensitive,
+            exclude: Arc::default(),
+            max_episodes: DEPTH,
+        };
+        let start = Instant::now();
+        let shown = self.recall.recall_now(&query).unwrap_or_default().episodes;
+        let seconds = start.elapsed().as_secs_f64();
+        let ranking = self.recall.search_now(&query).unwrap_or_default();
+        let expected: Vec<EpisodeId> =
+            question.expected.iter().filter_map(|id| self.places.get(id.as_str()).copied()).collect();
+        Outcome {
+            category: question.category.clone(),
+            answerable: question.answerable,
+            expected: expected.len(),
+            found: self.places_of(&expected, &ranking),
+            shown: shown.len(),
+            shown_right: shown.iter().filter(|hit| expected.contains(&hit.episode.id)).count(),
+            seconds,
+        }
+    }
+
+    fn places_of(&self, expected: &[EpisodeId], ranking: &[RecalledEpisode]) -> Vec<(usize, usize)> {
+        let mut tokens = 0;
+        let mut found = Vec::new();
+        for (place, hit) in ranking.iter().enumerate() {
+            tokens += usize::try_from(hit.episode.id.0).ok().and_then(|at| self.tokens.get(at)).copied().unwrap_or(0);
+            if expected.contains(&hit.episode.id) {
+                found.push((place, tokens));
+            }
+        }
+        found
+    }
+}
+
+/// About as it is shown to a model: who said it and what.
+fn shown_as(memory: &Memory) -> String {
+    match &memory.speaker {
+        Some(speaker) => format!("{speaker}: {}", memory.text),
+        None => memory.text.clone(),
+    }
+}
+
+/// Every scope is put into memory by hand here.
+struct Nothing;
+
+#[async_trait]
+impl Source for Nothing {
+    async fn load(&self, _: &Scope, _: usize) -> Result<ScopeData, StoreError> {
+        Ok(ScopeData::default())
+    }
+}
