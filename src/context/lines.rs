@@ -127,15 +127,136 @@ fn episode_line(recalled: &RecalledEpisode, now: Time) -> NoteLine {
 /// Returns a text as one line: white space and control characters become single spaces, and what is too long ends in `…`.
 pub(super) fn one_line(text: &str, max_chars: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max_chars * 4));
-    let mut n_chars = 0;
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    for c in words.flat_map(|word| std::iter::once(' ').chain(word.chars())).skip(1) {
+    let spaced = words.flat_map(|word| std::iter::once(' ').chain(word.chars())).skip(1);
+    for (n_chars, c) in spaced.enumerate() {
         if n_chars == max_chars {
             out.push('…');
             break;
         }
         out.push(c);
-        n_chars += 1;
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{EpisodeId, FactId};
+    use crate::memory::{
+        Cardinality, Episode, EpisodeKind, EpisodeScores, EpisodeStatus, FactKind, RecalledFact, Sensitivity,
+        SourceType,
+    };
+
+    const NOW: Time = Time(1_700_000_000_000);
+
+    fn fact(id: u128, key: &str, value: impl Into<Value>) -> Fact {
+        Fact {
+            id: FactId(id),
+            key: key.to_owned(),
+            value: value.into(),
+            kind: FactKind::Other,
+            cardinality: Cardinality::One,
+            source_type: SourceType::UserStated,
+            source_confidence: 0.7,
+            score: 1.0,
+            half_life: 0,
+            valid_from: NOW,
+            valid_to: None,
+            said_at: NOW,
+            confirmed_at: NOW,
+            seen: 1,
+            recorded_at: NOW,
+            retired_at: None,
+            status: FactStatus::Active,
+            locked: false,
+            sensitivity: Sensitivity::Normal,
+            critical: false,
+            tags: Vec::new(),
+            evidence: Vec::new(),
+            language: "en".to_owned(),
+            about: None,
+            supersedes: None,
+            version: 1,
+        }
+    }
+
+    fn episode(text: &str) -> RecalledEpisode {
+        let episode = Episode {
+            id: EpisodeId(1),
+            text: text.to_owned(),
+            kind: EpisodeKind::Exchange,
+            role: Speaker::User,
+            speaker: None,
+            session: String::new(),
+            position: 0,
+            said_at: NOW.plus_seconds(-21 * 86_400),
+            recorded_at: NOW,
+            tags: Vec::new(),
+            entities: Vec::new(),
+            exchange: None,
+            message_hash: String::new(),
+            score: 1.0,
+            half_life: 0,
+            uses: 0,
+            last_used_at: None,
+            status: EpisodeStatus::Active,
+            sensitivity: Sensitivity::Normal,
+            retired_facts: Vec::new(),
+        };
+        RecalledEpisode { episode: Arc::new(episode), scores: EpisodeScores::default() }
+    }
+
+    fn texts(lines: &[NoteLine]) -> Vec<&str> {
+        lines.iter().map(|line| line.text.as_str()).collect()
+    }
+
+    #[test]
+    fn typed_values_stand_in_the_profile_and_free_text_does_not() {
+        let allergy = Fact { critical: true, ..fact(1, "diet.allergy.peanuts", "peanuts") };
+        let profile = [
+            allergy,
+            fact(2, "identity.name", "Ada"),
+            fact(3, "instruction.standing.length", "short answers"),
+            fact(4, "instruction.other", "sing"),
+            fact(5, "note.x", "the gate code changes\non Mondays"),
+            fact(6, "work.role", "x".repeat(121)),
+            fact(7, "location.home", "line\nbreak"),
+            Fact { about: Some("Bob".to_owned()), ..fact(8, "location.home", "Oslo") },
+        ];
+        let notes = lines(&Recollection { profile: profile.map(Arc::new).to_vec(), ..Recollection::default() }, NOW);
+        assert_eq!(
+            texts(&notes.profile),
+            ["allergy (peanuts): peanuts (important)", "name: Ada", "asked of every answer (length): short answers"]
+        );
+        assert_eq!(notes.recollection.len(), 5);
+        assert_eq!(notes.recollection[1].text, "asked to remember: the gate code changes on Mondays");
+        assert_eq!(notes.recollection[4].text, "about Bob (not the user): lives in: Oslo");
+        assert!(notes.profile[0].critical);
+    }
+
+    #[test]
+    fn contested_values_are_shown_side_by_side() {
+        let contested =
+            |id, value| Arc::new(Fact { status: FactStatus::Contested, ..fact(id, "location.home", value) });
+        let recalled = |fact| RecalledFact { fact, score: 1.0, why: String::new() };
+        let facts = vec![recalled(contested(1, "Oslo")), recalled(contested(2, "Rome"))];
+        let notes = lines(&Recollection { facts, ..Recollection::default() }, NOW);
+        assert_eq!(texts(&notes.recollection), ["lives in: Oslo / Rome (these disagree; not settled)"]);
+    }
+
+    #[test]
+    fn episodes_say_how_long_ago_and_who() {
+        let recollection = Recollection { episodes: vec![episode("I flew\n\nto  Rome")], ..Recollection::default() };
+        let notes = lines(&recollection, NOW);
+        assert_eq!(texts(&notes.recollection), ["3 weeks ago, the user said: \"I flew to Rome\""]);
+        assert_eq!(notes.recollection, lines(&recollection, NOW.plus_seconds(3600)).recollection);
+    }
+
+    #[test]
+    fn one_line_is_one_line_and_ends_somewhere() {
+        assert_eq!(one_line("  a\r\n\u{85}b\u{0}c\u{2028}d ", 99), "a b c d");
+        assert_eq!(one_line("你好世界", 2), "你好…");
+        assert_eq!(one_line("你好", 2), "你好");
+    }
 }

@@ -21,6 +21,8 @@ mod policy;
 mod render;
 mod shorten;
 mod strip;
+#[cfg(test)]
+mod tests;
 mod when;
 
 pub use digest::Digests;

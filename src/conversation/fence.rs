@@ -79,18 +79,24 @@ fn spans(text: &str, newline: &str) -> Vec<Range<usize>> {
     let mut from = 0;
     while let Some(open) = next_tag(text, from, false) {
         let mut end = next_tag(text, open.end, true).map_or(text.len(), |close| close.end);
-        let mut start = open.start;
         // We part our block from the client's words by a blank line, or by a part of its own, which joins as one line feed.
-        let at_end = end == text.len();
         for _ in 0..2 {
             if text[end..].starts_with(newline) {
                 end += newline.len();
-            } else if at_end && text[from..start].ends_with(newline) {
-                start -= newline.len();
             }
         }
-        spans.push(start..end);
+        spans.push(open.start..end);
         from = end;
+    }
+    // Blocks at the very end have that blank line before the first of them.
+    if spans.last().is_some_and(|last| last.end == text.len()) {
+        let first = (1..spans.len()).rfind(|&i| spans[i - 1].end != spans[i].start).unwrap_or(0);
+        let own = first.checked_sub(1).map_or(0, |before| spans[before].end);
+        for _ in 0..2 {
+            if text[own..spans[first].start].ends_with(newline) {
+                spans[first].start -= newline.len();
+            }
+        }
     }
     spans
 }
@@ -127,6 +133,7 @@ mod tests {
         assert_eq!(strip("be kind\n\n<backstory-notes>\n- x\n</backstory-notes>"), "be kind");
         assert_eq!(strip("a <backstory-notes>x</backstory-notes> b"), "a  b");
         assert_eq!(strip("a\n\n<backstory-notes>x"), "a");
+        assert_eq!(strip("a\n\n<backstory-notes>1</backstory-notes>\n\n<backstory-notes>2</backstory-notes>"), "a");
         assert_eq!(strip("<backstory-notes>1</backstory-notes>\n\n<backstory-notes>2</backstory-notes>\n\nc"), "c");
     }
 
@@ -147,7 +154,7 @@ mod tests {
         let rest = format!("{}{}", &literal[..spans[0].start], &literal[spans[0].end..]);
         assert_eq!(rest, r#""é\u00e9 hi \ud800""#);
         let open = r#""a\n\n<backstory-notes>x""#;
-        assert_eq!(spans_in_literal(open), [2..open.len() - 1]);
+        assert_eq!(spans_in_literal(open), vec![Range { start: 2, end: open.len() - 1 }]);
         assert!(spans_in_literal("\"\"").is_empty());
         assert!(spans_in_literal("").is_empty());
     }
