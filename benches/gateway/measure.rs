@@ -94,15 +94,19 @@ pub(crate) struct Saturation {
     pub(crate) cpu_micros: Vec<f64>,
 }
 
+/// Durations, by round: a percentile is taken within each round, and the median of those is what counts. One disturbance
+/// of the machine then spoils one round, while what a system does to itself shows in all.
+pub(crate) type Rounds = Vec<Vec<Duration>>;
+
 /// All that was measured of one system.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) system: System,
     pub(crate) small: Saturation,
     pub(crate) history: Saturation,
-    pub(crate) latency: Vec<Duration>,
-    pub(crate) first_token: Vec<Duration>,
-    pub(crate) token: Vec<Duration>,
+    pub(crate) latency: Rounds,
+    pub(crate) first_token: Rounds,
+    pub(crate) token: Rounds,
     /// Resident memory in bytes: after the start (episodes loaded), and while 500 streams were open.
     pub(crate) idle_bytes: Option<u64>,
     pub(crate) streaming_bytes: Option<u64>,
@@ -166,15 +170,15 @@ fn measure(block: Block, runtime: &Runtime, system: &Running, effort: Effort, in
             let prompts = Arc::new(Prompts::small("fixed"));
             runtime.block_on(load::fixed_rate(target, &prompts, RATE, effort.warm_up))?;
             let latencies = runtime.block_on(load::fixed_rate(target, &prompts, RATE, effort.fixed_rate))?;
-            into.latency.extend(latencies);
+            into.latency.push(latencies);
             Ok(())
         }
         Block::Streams => {
             memory(runtime, system, into)?;
             let prompts = Arc::new(Prompts::small("stream-50-10"));
             let delays = runtime.block_on(streams::delays(target, &prompts, effort.streams))?;
-            into.first_token.extend(delays.first);
-            into.token.extend(delays.token);
+            into.first_token.push(delays.first);
+            into.token.push(delays.token);
             Ok(())
         }
     }

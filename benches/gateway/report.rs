@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::measure::{Measured, OPEN_STREAMS, RATE, Saturation, System};
+use crate::measure::{Measured, OPEN_STREAMS, RATE, Rounds, Saturation, System};
 use crate::{Effort, Result};
 
 /// One system's numbers, each a median over the rounds or a percentile over all requests.
@@ -33,10 +33,15 @@ struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(values: &[Duration]) -> Self {
-        let mut micros: Vec<f64> = values.iter().map(|value| value.as_secs_f64() * 1e6).collect();
-        micros.sort_by(f64::total_cmp);
-        Self { p50: at(&micros, 0.50), p99: at(&micros, 0.99) }
+    fn of(rounds: &Rounds) -> Self {
+        let sorted = |round: &Vec<Duration>| {
+            let mut micros: Vec<f64> = round.iter().map(|value| value.as_secs_f64() * 1e6).collect();
+            micros.sort_by(f64::total_cmp);
+            micros
+        };
+        let rounds: Vec<Vec<f64>> = rounds.iter().map(sorted).collect();
+        let over_rounds = |share: f64| median(&rounds.iter().map(|round| at(round, share)).collect::<Vec<_>>());
+        Self { p50: over_rounds(0.50), p99: over_rounds(0.99) }
     }
 
     /// What a system adds to the direct way.
@@ -90,9 +95,23 @@ struct Goal {
 }
 
 impl Goal {
-    fn reached(&self) -> bool {
-        self.value <= self.limit
+    /// `None` where the bare proxy itself seemed to add nothing: then the machine was too busy to tell.
+    fn reached(&self) -> Option<bool> {
+        (self.value.is_finite() && self.value >= 0.0).then_some(self.value <= self.limit)
     }
+
+    fn verdict(&self) -> &'static str {
+        match self.reached() {
+            Some(true) => "reached",
+            Some(false) => "MISSED",
+            None => "unclear: the machine was too busy",
+        }
+    }
+}
+
+/// A ratio to what the bare proxy adds; none where that is not above zero.
+fn ratio(value: f64, bare: f64) -> f64 {
+    if bare > 0.0 { value.max(0.0) / bare } else { f64::NAN }
 }
 
 fn find(rows: &[Row], system: System) -> Option<&Row> {
@@ -111,14 +130,14 @@ fn goals(rows: &[Row]) -> Vec<Goal> {
         let added = off.latency.added(direct.latency);
         goal(off, "CPU, small", off.small_cpu / bare.small_cpu, 2.0, "x bare");
         goal(off, "CPU, 100 KB history", off.history_cpu / bare.history_cpu, 2.0, "x bare");
-        goal(off, "added p50", added.p50 / bare_added.p50, 2.0, "x bare");
-        goal(off, "added p99", added.p99 / bare_added.p99, 2.0, "x bare");
+        goal(off, "added p50", ratio(added.p50, bare_added.p50), 2.0, "x bare");
+        goal(off, "added p99", ratio(added.p99, bare_added.p99), 2.0, "x bare");
     }
     if let Some(on) = find(rows, System::MemoryOn) {
         let added = on.latency.added(direct.latency);
         goal(on, "CPU, small", on.small_cpu / bare.small_cpu, 8.0, "x bare");
-        goal(on, "added p50", added.p50 / 1e3, 0.6, "ms");
-        goal(on, "added p99", added.p99 / 1e3, 5.0, "ms");
+        goal(on, "added p50", added.p50.max(0.0) / 1e3, 0.6, "ms");
+        goal(on, "added p99", added.p99.max(0.0) / 1e3, 5.0, "ms");
     }
     for row in rows.iter().filter(|row| matches!(row.system, System::MemoryOff | System::MemoryOn)) {
         goal(row, "first token p50", row.first_token.p50 / bare.first_token.p50, 1.5, "x bare");
@@ -141,7 +160,7 @@ pub(crate) fn table(results: &[Measured]) -> String {
     let mut numbers = |what: &str, value: &dyn Fn(&Row) -> Option<f64>| {
         let bare = bare.and_then(value);
         let cell = |row: &Row| match (value(row), bare) {
-            (Some(value), Some(bare)) if row.system != System::Direct && bare != 0.0 => {
+            (Some(value), Some(bare)) if row.system != System::Direct && bare > 0.0 => {
                 format!("{value:.1} ({:.2}x)", value / bare)
             }
             (Some(value), _) => format!("{value:.1}"),
@@ -166,12 +185,8 @@ pub(crate) fn table(results: &[Measured]) -> String {
     numbers(&format!("memory, {OPEN_STREAMS} streams: MB"), &|row| row.streaming_mb);
     text.push('\n');
     for goal in goals(&rows) {
-        let verdict = if goal.reached() { "reached" } else { "MISSED" };
-        let _ = writeln!(
-            text,
-            "{:<36} {:>8.2} {:<7} limit {:>6.2}   {verdict}",
-            goal.what, goal.value, goal.unit, goal.limit
-        );
+        let Goal { what, value, limit, unit } = &goal;
+        let _ = writeln!(text, "{what:<36} {value:>8.2} {unit:<7} limit {limit:>6.2}   {}", goal.verdict());
     }
     text
 }
