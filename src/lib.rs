@@ -1,25 +1,53 @@
 //! Backstory: an OpenAI-compatible gateway with a memory.
 //!
-//! The modules below are in reading order; each may use only those above it, which `tests/floors.rs` keeps.
+//! The modules stand in reading order, a group a floor; each may use only those of the groups above it, which
+//! `tests/floors.rs` keeps.
 
-pub mod admin;
-pub mod app;
+// Floor 0: what everyone uses.
 pub mod base;
-pub mod cli;
-pub mod config;
-pub mod context;
-pub mod conversation;
-pub mod eval;
-pub mod exchange;
-pub mod extract;
-pub mod jobs;
-pub mod layers;
-pub mod memory;
-pub mod mock;
-pub mod recall;
-pub mod server;
-pub mod store;
+
 pub mod telemetry;
-pub mod tokens;
-pub mod upstream;
+
+// Floor 1: values and pure functions.
+pub mod memory;
 pub mod wire;
+
+pub mod tokens;
+
+pub mod conversation;
+
+pub mod context;
+
+pub mod exchange;
+
+// Floor 2: records.
+pub mod store;
+
+// Floor 3: services.
+pub mod access;
+pub mod jobs;
+pub mod recall;
+pub mod states;
+pub mod upstream;
+
+pub mod extract;
+
+// Floor 4: the stack's layers.
+pub mod layers;
+
+// Floor 5: what wires it all.
+pub mod config;
+
+pub mod app;
+
+// Floor 6: what listens.
+pub mod admin;
+
+pub mod server;
+
+// Floor 7: what people run.
+pub mod mock;
+
+pub mod eval;
+
+pub mod cli;

@@ -11,6 +11,7 @@ mod contract;
 mod error;
 pub mod sqlite;
 mod types;
+mod unreachable;
 
 use async_trait::async_trait;
 
@@ -19,6 +20,7 @@ pub use types::{
     Claim, Claimed, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, LearnOutcome, Learned, Page,
     Proposal, ProposalStatus, ScopeState, Shown, StateKey, TurnState,
 };
+pub use unreachable::Unreachable;
 
 use crate::base::{EpisodeId, ExchangeId, FactId, Time};
 use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};

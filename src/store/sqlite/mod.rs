@@ -105,6 +105,18 @@ impl SqliteStore {
         self.write.begin_with("BEGIN IMMEDIATE").await.map_err(driver("begin a write"))
     }
 
+    /// Looks for damage in the whole file; returns what was found, at most ten lines.
+    ///
+    /// # Errors
+    /// The file cannot be read at all.
+    pub async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let lines: Vec<String> = sqlx::query_scalar("PRAGMA quick_check(10)")
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("check the file"))?;
+        Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    }
+
     /// Closes all connections; the last one to leave the file folds the write-ahead log into it.
     pub async fn close(&self) {
         self.maintenance.close().await;

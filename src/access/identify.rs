@@ -1,0 +1,238 @@
+//! Requests to identities: subject, namespace and memory switches (design, section 3).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use crate::base::{ErrorKind, GatewayError};
+use crate::exchange::{Identity, Principal, SubjectSource, Switch};
+use crate::memory::Scope;
+
+/// Longest subject or namespace, in bytes.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Where a body names its subject, by source.
+pub trait BodyNames {
+    /// Returns what the body says at `source`.
+    fn name(&self, source: SubjectSource) -> Option<Cow<'_, str>>;
+}
+
+/// No body, or one that names nobody.
+impl BodyNames for () {
+    fn name(&self, _: SubjectSource) -> Option<Cow<'_, str>> {
+        None
+    }
+}
+
+/// Finds out whose memory a request touches, and how.
+///
+/// # Errors
+/// 403 for a header that names a subject or namespace which the key may not use; 400 for one that is malformed.
+/// What a *body* names and the key may not use is ignored.
+pub fn identify(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> Result<Identity, GatewayError> {
+    let (namespace, own) = namespace(principal, headers)?;
+    let subject = subject(principal, headers, body)?;
+    let asked = switch(headers)?;
+    let mut memory = principal.memory.and(asked);
+    // A granted namespace is read, never written.
+    memory.write &= own;
+
+    let skipped = if subject.is_none() {
+        Some("no-subject")
+    } else if memory == Switch::OFF {
+        Some("off")
+    } else {
+        None
+    };
+    let scope = subject.map(|subject| Scope::new(Arc::clone(&principal.tenant), Arc::clone(&namespace), subject));
+    let also_read = match &scope {
+        Some(scope) if own => principal.read_namespaces.iter().map(|n| scope.in_namespace(Arc::clone(n))).collect(),
+        _ => Vec::new(),
+    };
+    if scope.is_none() {
+        memory = Switch::OFF;
+    }
+    Ok(Identity { namespace, scope, also_read, memory, skipped })
+}
+
+/// Returns the namespace in force and whether it is the key's own.
+fn namespace(principal: &Principal, headers: &HeaderMap) -> Result<(Arc<str>, bool), GatewayError> {
+    let Some(named) = header(headers, "x-backstory-namespace")? else {
+        return Ok((Arc::clone(&principal.namespace), true));
+    };
+    if *named == *principal.namespace || principal.any_namespace {
+        return Ok((Arc::from(named), true));
+    }
+    if principal.read_namespaces.iter().any(|n| **n == *named) {
+        return Ok((Arc::from(named), false));
+    }
+    Err(GatewayError::new(ErrorKind::Forbidden, "this key may not use the namespace named in x-backstory-namespace")
+        .with_param("x-backstory-namespace"))
+}
+
+fn subject(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> Result<Option<Arc<str>>, GatewayError> {
+    let rule = &principal.subject;
+    let named = header(headers, "x-backstory-user")?;
+    if !rule.may_name {
+        return match (named, &rule.default) {
+            (Some(named), default) if default.as_deref() != Some(named) => {
+                Err(GatewayError::new(ErrorKind::Forbidden, "this key may not name a subject")
+                    .with_param("x-backstory-user"))
+            }
+            _ => Ok(rule.default.clone()),
+        };
+    }
+    for source in &rule.from {
+        let found = match source {
+            SubjectSource::Header => named.map(Cow::Borrowed),
+            // An unusable name in a body is no name: it was not written for us.
+            source => body.name(*source).filter(|name| is_usable(name)),
+        };
+        if let Some(name) = found.filter(|name| !name.is_empty()) {
+            return Ok(Some(Arc::from(name.as_ref())));
+        }
+    }
+    Ok(rule.default.clone())
+}
+
+fn switch(headers: &HeaderMap) -> Result<Switch, GatewayError> {
+    match header(headers, "x-backstory-memory")? {
+        None | Some("on") => Ok(Switch::ON),
+        Some("off") => Ok(Switch::OFF),
+        Some("read") => Ok(Switch { read: true, write: false }),
+        Some("write") => Ok(Switch { read: false, write: true }),
+        Some(_) => {
+            Err(GatewayError::new(ErrorKind::BadRequest, "x-backstory-memory must be one of on, off, read, write")
+                .with_param("x-backstory-memory"))
+        }
+    }
+}
+
+/// Returns a header's text; an empty one is as good as none.
+fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, GatewayError> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    // Names are UTF-8 text; clients send 用户 as raw UTF-8 bytes.
+    let text = std::str::from_utf8(value.as_bytes()).ok().map(str::trim).filter(|text| is_usable(text));
+    match text {
+        Some("") => Ok(None),
+        Some(text) => Ok(Some(text)),
+        None => Err(GatewayError::new(
+            ErrorKind::BadRequest,
+            format!("{name} must be UTF-8 text of at most {MAX_NAME_BYTES} bytes without control characters"),
+        )
+        .with_param(name)),
+    }
+}
+
+fn is_usable(name: &str) -> bool {
+    name.len() <= MAX_NAME_BYTES && !name.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::{MemoryApi, SubjectRule};
+    use crate::memory::Sensitivity;
+
+    fn principal() -> Principal {
+        use SubjectSource::{Header, MetadataUserId, SafetyIdentifier, User};
+        Principal {
+            tenant: "acme".into(),
+            namespace: "support".into(),
+            read_namespaces: vec!["sales".into()],
+            any_namespace: false,
+            subject: SubjectRule {
+                from: vec![Header, MetadataUserId, SafetyIdentifier, User],
+                default: None,
+                may_name: true,
+            },
+            memory: Switch::ON,
+            memory_api: MemoryApi::Write,
+            may_edit: false,
+            models: vec![],
+            passthrough: vec![],
+            max_sensitivity: Sensitivity::Sensitive,
+            max_input_tokens: 0,
+        }
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(n, v)| (http::HeaderName::from_static(n), http::HeaderValue::from_bytes(v.as_bytes()).unwrap()))
+            .collect()
+    }
+
+    struct Body(&'static [(SubjectSource, &'static str)]);
+
+    impl BodyNames for Body {
+        fn name(&self, source: SubjectSource) -> Option<Cow<'_, str>> {
+            self.0.iter().find(|(s, _)| *s == source).map(|(_, name)| Cow::Borrowed(*name))
+        }
+    }
+
+    fn subject_of(p: &Principal, h: &[(&'static str, &str)], body: &dyn BodyNames) -> Option<String> {
+        identify(p, &headers(h), body).unwrap().scope.map(|s| s.subject.to_string())
+    }
+
+    #[test]
+    fn the_first_place_that_names_a_subject_counts() {
+        let body = Body(&[(SubjectSource::User, "u"), (SubjectSource::MetadataUserId, "m")]);
+        assert_eq!(subject_of(&principal(), &[("x-backstory-user", "h")], &body).as_deref(), Some("h"));
+        assert_eq!(subject_of(&principal(), &[], &body).as_deref(), Some("m"));
+        assert_eq!(subject_of(&principal(), &[("x-backstory-user", "用户")], &body).as_deref(), Some("用户"));
+    }
+
+    /// moorcheh-ai/memanto PR#1891: no subject never means a shared one; an empty `user` is no subject.
+    #[test]
+    fn without_a_subject_there_is_no_memory_and_a_reason() {
+        let identity = identify(&principal(), &HeaderMap::new(), &Body(&[(SubjectSource::User, "")])).unwrap();
+        assert!(identity.scope.is_none());
+        assert_eq!(identity.memory, Switch::OFF);
+        assert_eq!(identity.skipped, Some("no-subject"));
+    }
+
+    /// vllm-project/semantic-router PR#1318; nearai/ironclaw#6900.
+    #[test]
+    fn a_key_that_may_not_name_subjects_has_its_default_only() {
+        let mut p = principal();
+        p.subject = SubjectRule { may_name: false, default: Some("fixed".into()), ..p.subject };
+        assert_eq!(subject_of(&p, &[], &Body(&[(SubjectSource::User, "other")])).as_deref(), Some("fixed"));
+        let error = identify(&p, &headers(&[("x-backstory-user", "other")]), &()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Forbidden);
+    }
+
+    #[test]
+    fn a_granted_namespace_is_read_only_and_any_other_is_refused() {
+        let h = |ns: &'static str| headers(&[("x-backstory-user", "u"), ("x-backstory-namespace", ns)]);
+        let own = identify(&principal(), &h("support"), &()).unwrap();
+        assert_eq!((own.memory, own.also_read.len()), (Switch::ON, 1));
+        let granted = identify(&principal(), &h("sales"), &()).unwrap();
+        assert_eq!(granted.memory, Switch { read: true, write: false });
+        assert_eq!(identify(&principal(), &h("hr"), &()).unwrap_err().kind, ErrorKind::Forbidden);
+    }
+
+    #[test]
+    fn a_request_can_only_narrow_the_switches() {
+        let mut p = principal();
+        p.memory = Switch { read: true, write: false };
+        let memory =
+            |value: &str| identify(&p, &headers(&[("x-backstory-user", "u"), ("x-backstory-memory", value)]), &());
+        assert_eq!(memory("on").unwrap().memory, p.memory);
+        assert_eq!(memory("write").unwrap().skipped, Some("off"));
+        assert_eq!(memory("sometimes").unwrap_err().kind, ErrorKind::BadRequest);
+    }
+
+    #[test]
+    fn malformed_names_are_refused_in_headers_and_ignored_in_bodies() {
+        let long = "x".repeat(MAX_NAME_BYTES + 1);
+        assert_eq!(
+            identify(&principal(), &headers(&[("x-backstory-user", &long)]), &()).unwrap_err().kind,
+            ErrorKind::BadRequest
+        );
+        assert_eq!(subject_of(&principal(), &[], &Body(&[(SubjectSource::User, "a\nb")])), None);
+    }
+}

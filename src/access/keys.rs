@@ -1,0 +1,176 @@
+//! Keys to principals.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use sha2::{Digest, Sha256};
+
+use crate::base::{ErrorKind, GatewayError, Secret};
+use crate::exchange::{Credential, Principal};
+
+/// Returns the SHA-256 of a key: what is kept and compared, never the key itself.
+#[must_use]
+pub fn fingerprint(key: &str) -> [u8; 32] {
+    Sha256::digest(key.as_bytes()).into()
+}
+
+/// How clients that bring their own upstream key become tenants.
+#[derive(Debug)]
+pub struct ClientMode {
+    /// What every such client gets; its tenant is replaced unless `fixed_tenant`.
+    pub template: Principal,
+    /// Keep the template's tenant, whatever the key: the no-config case, where it is `local`.
+    pub fixed_tenant: bool,
+    /// Salt of the tenant hash; from the store, so that replicas agree.
+    pub salt: [u8; 32],
+}
+
+/// Everyone who may ask.
+#[derive(Debug)]
+pub enum Keys {
+    /// Virtual keys, by fingerprint. Looking up a hash leaks nothing of use about the key by its timing.
+    Virtual(HashMap<[u8; 32], Arc<Principal>>),
+    /// No virtual keys: the client's own key passes through.
+    Client(Box<ClientMode>),
+}
+
+impl Keys {
+    /// Finds out who asks.
+    ///
+    /// # Errors
+    /// 401 when virtual keys are configured and the request has none of them. The key itself is never in the text.
+    pub fn authenticate(&self, headers: &HeaderMap) -> Result<(Arc<Principal>, Credential), GatewayError> {
+        let key = presented(headers)?;
+        match self {
+            Self::Virtual(known) => {
+                let key = key.ok_or_else(|| {
+                    GatewayError::new(ErrorKind::Unauthenticated, "no API key: send it as `Authorization: Bearer KEY`")
+                })?;
+                let principal = known.get(&fingerprint(key)).ok_or_else(|| {
+                    GatewayError::new(ErrorKind::Unauthenticated, "the API key is not one that this gateway knows")
+                })?;
+                Ok((Arc::clone(principal), Credential::Virtual))
+            }
+            Self::Client(mode) => Ok((mode.principal(key), Credential::Client(key.map(Secret::from)))),
+        }
+    }
+
+    /// Whether clients bring their own upstream key.
+    #[must_use]
+    pub fn is_client_mode(&self) -> bool {
+        matches!(self, Self::Client(_))
+    }
+}
+
+impl ClientMode {
+    fn principal(&self, key: Option<&str>) -> Arc<Principal> {
+        let tenant = if self.fixed_tenant {
+            Arc::clone(&self.template.tenant)
+        } else {
+            let hash = blake3::keyed_hash(&self.salt, key.unwrap_or_default().as_bytes());
+            Arc::from(format!("client-{}", &hash.to_hex()[..24]))
+        };
+        let t = &self.template;
+        Arc::new(Principal {
+            tenant,
+            namespace: Arc::clone(&t.namespace),
+            read_namespaces: t.read_namespaces.clone(),
+            subject: t.subject.clone(),
+            models: t.models.clone(),
+            passthrough: t.passthrough.clone(),
+            ..*t
+        })
+    }
+}
+
+/// Returns the key that a request presents: a bearer token, else `api-key` or `x-api-key`, as some SDKs send it.
+fn presented(headers: &HeaderMap) -> Result<Option<&str>, GatewayError> {
+    let bad =
+        || GatewayError::new(ErrorKind::Unauthenticated, "the API key is not plain text").with_param("authorization");
+    if let Some(value) = headers.get(AUTHORIZATION) {
+        let text = value.to_str().map_err(|_| bad())?.trim();
+        let (scheme, key) = text.split_once(' ').unwrap_or(("", text));
+        if !scheme.is_empty() && !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(GatewayError::new(
+                ErrorKind::Unauthenticated,
+                "the Authorization header must be of the form `Bearer KEY`",
+            ));
+        }
+        return Ok(Some(key.trim()).filter(|k| !k.is_empty()));
+    }
+    for name in ["api-key", "x-api-key"] {
+        if let Some(value) = headers.get(name) {
+            return value.to_str().map(|k| Some(k.trim())).map_err(|_| bad());
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::{MemoryApi, SubjectRule, Switch};
+    use crate::memory::Sensitivity;
+
+    fn principal(tenant: &str) -> Principal {
+        Principal {
+            tenant: tenant.into(),
+            namespace: "default".into(),
+            read_namespaces: vec![],
+            any_namespace: false,
+            subject: SubjectRule { from: vec![], default: None, may_name: true },
+            memory: Switch::ON,
+            memory_api: MemoryApi::Write,
+            may_edit: false,
+            models: vec![],
+            passthrough: vec![],
+            max_sensitivity: Sensitivity::Sensitive,
+            max_input_tokens: 0,
+        }
+    }
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        [(http::HeaderName::from_static(name), value.parse().unwrap())].into_iter().collect()
+    }
+
+    #[test]
+    fn a_known_key_is_a_principal_and_never_a_credential() {
+        let keys = Keys::Virtual([(fingerprint("vk-1"), Arc::new(principal("acme")))].into());
+        for h in [
+            headers("authorization", "Bearer vk-1"),
+            headers("authorization", "bearer  vk-1"),
+            headers("api-key", "vk-1"),
+        ] {
+            let (who, credential) = keys.authenticate(&h).unwrap();
+            assert_eq!(&*who.tenant, "acme");
+            assert!(matches!(credential, Credential::Virtual));
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_401_and_not_repeated_in_the_text() {
+        let keys = Keys::Virtual(HashMap::new());
+        for h in
+            [headers("authorization", "Bearer vk-secret"), HeaderMap::new(), headers("authorization", "Basic eDp5")]
+        {
+            let error = keys.authenticate(&h).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Unauthenticated);
+            assert!(!error.public.contains("vk-secret"));
+        }
+    }
+
+    #[test]
+    fn in_client_mode_each_key_is_a_tenant_of_its_own() {
+        let mode = |fixed_tenant| {
+            Keys::Client(Box::new(ClientMode { template: principal("local"), fixed_tenant, salt: [7; 32] }))
+        };
+        let tenant =
+            |keys: &Keys, key: &str| keys.authenticate(&headers("authorization", key)).unwrap().0.tenant.clone();
+        let (hashed, fixed) = (mode(false), mode(true));
+        assert_ne!(tenant(&hashed, "Bearer a"), tenant(&hashed, "Bearer b"));
+        assert_eq!(tenant(&hashed, "Bearer a"), tenant(&hashed, "Bearer a"));
+        assert_eq!(&*tenant(&fixed, "Bearer a"), "local");
+    }
+}

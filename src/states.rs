@@ -1,0 +1,96 @@
+//! Conversation states: what was fixed when a user turn was first seen, with a cache in front of the store.
+//!
+//! A state is a function of the message prefix, so every process finds the same one; this module only makes that cheap. States are
+//! written to the store by the outbox, together with the exchange they came up with; here they go into the
+//! cache at once, for the next request of a tool loop.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::sync::Cache;
+
+use crate::base::Time;
+use crate::memory::Scope;
+use crate::store::{StateKey, Store, StoreError, TurnState};
+
+/// States kept in the process, in bytes.
+const CACHE_BYTES: u64 = 32 * 1024 * 1024;
+/// Scopes whose epoch is kept in the process.
+const MAX_EPOCHS: u64 = 100_000;
+/// How long another process's erasure may go unnoticed by the *write* side. What is shown never depends on it.
+const EPOCH_TTL: Duration = Duration::from_secs(5);
+
+/// The conversation states.
+pub struct States {
+    store: Arc<dyn Store>,
+    cache: Cache<StateKey, Arc<TurnState>>,
+    epochs: Cache<Scope, i64>,
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("States").field("cached", &self.cache.entry_count()).finish_non_exhaustive()
+    }
+}
+
+impl States {
+    /// Puts a cache in front of `store`.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        let weigh = |_: &StateKey, state: &Arc<TurnState>| {
+            let ids = state.profile_facts.len() + state.facts.len() + state.episodes.len();
+            u32::try_from(256 + state.profile.len() + state.recollection.len() + 16 * ids).unwrap_or(u32::MAX)
+        };
+        Self {
+            store,
+            cache: Cache::builder().max_capacity(CACHE_BYTES).weigher(weigh).support_invalidation_closures().build(),
+            epochs: Cache::builder().max_capacity(MAX_EPOCHS).time_to_live(EPOCH_TTL).build(),
+        }
+    }
+
+    /// Returns the state under a prefix, if there is one that has not expired.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn get(&self, key: &StateKey, now: Time) -> Result<Option<Arc<TurnState>>, StoreError> {
+        if let Some(state) = self.cache.get(key) {
+            return Ok(Some(state).filter(|state| state.expires_at > now));
+        }
+        let Some(state) = self.store.turn_state(key, now).await? else {
+            return Ok(None);
+        };
+        let state = Arc::new(state);
+        self.cache.insert(key.clone(), Arc::clone(&state));
+        Ok(Some(state))
+    }
+
+    /// Keeps a state in this process, unless its scope was erased since the exchange began.
+    pub fn put(&self, key: StateKey, epoch: i64, state: TurnState) {
+        if self.epochs.get(&key.scope).is_none_or(|current| current == epoch) {
+            self.cache.insert(key, Arc::new(state));
+        }
+    }
+
+    /// Returns the epoch of a scope.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn epoch(&self, scope: &Scope) -> Result<i64, StoreError> {
+        if let Some(epoch) = self.epochs.get(scope) {
+            return Ok(epoch);
+        }
+        let epoch = self.store.scope_state(scope).await?.epoch;
+        self.epochs.insert(scope.clone(), epoch);
+        Ok(epoch)
+    }
+
+    /// Forgets all states of a scope: a fact or episode that they show was changed or deleted by hand, or all was erased.
+    pub fn forget(&self, scope: &Scope) {
+        self.epochs.invalidate(scope);
+        let scope = scope.clone();
+        // Fails only without `support_invalidation_closures`, which `new` sets.
+        if self.cache.invalidate_entries_if(move |key, _| key.scope == scope).is_err() {
+            self.cache.invalidate_all();
+        }
+    }
+}

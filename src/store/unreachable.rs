@@ -1,0 +1,147 @@
+//! A store that could not be opened: every call fails with the reason, so that requests pass without memory.
+
+use async_trait::async_trait;
+
+use super::{
+    Claim, Claimed, Depth, EpisodeFilter, EpisodeStore, Erased, ExchangeStore, FactFilter, FactStore, Finished,
+    JobFailure, LearnOutcome, Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Shown,
+    StateKey, StateStore, StoreError, TurnState,
+};
+use crate::base::{EpisodeId, ExchangeId, FactId, Time};
+use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
+
+/// Stands in for a store that could not be opened.
+#[derive(Clone, Debug)]
+pub struct Unreachable {
+    reason: String,
+}
+
+impl Unreachable {
+    /// Fails every call for `reason`.
+    #[must_use]
+    pub fn new(reason: String) -> Self {
+        Self { reason }
+    }
+
+    fn unavailable<T>(&self) -> Result<T, StoreError> {
+        Err(StoreError::Unavailable(self.reason.clone()))
+    }
+}
+
+#[async_trait]
+impl OutboxStore for Unreachable {
+    async fn append(&self, _: &[Finished]) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn claim(&self, _: &Claim) -> Result<Vec<Claimed>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn learn(&self, _: &str, _: &[Learned]) -> Result<Vec<LearnOutcome>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn fail(&self, _: &str, _: ExchangeId, _: &JobFailure) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn depth(&self) -> Result<Depth, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl FactStore for Unreachable {
+    async fn list_facts(&self, _: &Scope, _: &FactFilter, _: &Page) -> Result<Vec<Fact>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn fact(&self, _: &Scope, _: FactId) -> Result<Option<Fact>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn history(&self, _: &Scope, _: FactId) -> Result<Vec<HistoryEntry>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn apply(&self, _: &Scope, _: &[FactChange]) -> Result<i64, StoreError> {
+        self.unavailable()
+    }
+
+    async fn delete_fact(&self, _: &Scope, _: FactId, _: Time) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl EpisodeStore for Unreachable {
+    async fn list_episodes(&self, _: &Scope, _: &EpisodeFilter, _: &Page) -> Result<Vec<Episode>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn episode(&self, _: &Scope, _: EpisodeId) -> Result<Option<Episode>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn put_episodes(&self, _: &Scope, _: &[Episode]) -> Result<i64, StoreError> {
+        self.unavailable()
+    }
+
+    async fn delete_episode(&self, _: &Scope, _: EpisodeId, _: Time) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
+    async fn touch_episodes(&self, _: &Scope, _: &[EpisodeId], _: Time) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl StateStore for Unreachable {
+    async fn turn_state(&self, _: &StateKey, _: Time) -> Result<Option<TurnState>, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl ScopeStore for Unreachable {
+    async fn scope_state(&self, _: &Scope) -> Result<ScopeState, StoreError> {
+        self.unavailable()
+    }
+
+    async fn namespaces(&self, _: &str, _: &str) -> Result<Vec<(String, i64)>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn erase(&self, _: &Scope, _: Time) -> Result<Erased, StoreError> {
+        self.unavailable()
+    }
+
+    async fn tombstoned(&self, _: &Scope, _: &[&str]) -> Result<Vec<bool>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn sweep(&self, _: Time, _: Time, _: u32) -> Result<u64, StoreError> {
+        self.unavailable()
+    }
+
+    async fn shared_secret(&self, _: &str, _: &[u8; 32]) -> Result<[u8; 32], StoreError> {
+        self.unavailable()
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl ExchangeStore for Unreachable {
+    async fn shown(&self, _: &Scope, _: ExchangeId) -> Result<Option<Shown>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn proposals(&self, _: &Scope, _: Option<ProposalStatus>, _: &Page) -> Result<Vec<Proposal>, StoreError> {
+        self.unavailable()
+    }
+}
