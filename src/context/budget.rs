@@ -4,8 +4,6 @@ use crate::wire::ChatRequest;
 
 use super::policy::{Policy, Target};
 
-/// Where neither the client nor the policy says it, a reply gets this share of the window, …
-const OUTPUT_SHARE: usize = 8;
 /// … and never more than this.
 const MAX_DEFAULT_OUTPUT: usize = 16_384;
 /// A share of the window that is left free because counts of tools and unknown parts are estimates.
@@ -37,9 +35,8 @@ fn output_reserve(request: &ChatRequest, window: usize, target: &Target, policy:
     match asked {
         Some(asked) => asked.min(window - window / 8),
         None => {
-            let share = (window / OUTPUT_SHARE).min(MAX_DEFAULT_OUTPUT);
-            let reserve = policy.output_reserve.unwrap_or(share);
-            reserve.min(target.max_output.unwrap_or(usize::MAX)).min(window / 2)
+            let share = (window as f64 * policy.output_share.clamp(0.0, 0.9)) as usize;
+            share.min(MAX_DEFAULT_OUTPUT).min(target.max_output.unwrap_or(usize::MAX)).min(window / 2)
         }
     }
 }

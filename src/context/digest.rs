@@ -44,6 +44,11 @@ impl Digests {
         Self { made: Cache::builder().weigher(weigh).max_capacity(max_bytes).build() }
     }
 
+    /// Forgets all digests: they are made again where they are needed.
+    pub fn clear(&self) {
+        self.made.invalidate_all();
+    }
+
     /// Returns the digest of the messages whose last state is `state`.
     pub(super) fn get_or(&self, state: Hash, room: usize, rules: Rules, make: impl FnOnce() -> Arc<str>) -> Arc<str> {
         let key = (state, room, rules);

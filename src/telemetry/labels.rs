@@ -246,6 +246,19 @@ label! {
     }
 }
 
+impl AttemptOutcome {
+    /// The outcome of an answer with a status.
+    #[must_use]
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            429 => Self::Limited,
+            400..500 => Self::ClientError,
+            500.. => Self::ServerError,
+            _ => Self::Ok,
+        }
+    }
+}
+
 label! {
     /// Why the end of a reply was let go without its outbox row.
     ReleaseReason = "reason" {

@@ -1,1 +1,18 @@
-//! Placeholder.
+//! Where a request goes: a model name to targets, targets to attempts, an attempt to bytes on the wire.
+//!
+//! [`Routes`] is the plan (pure), [`Route`] the service that walks it: fit for the target, send, look at the answer, go on to the next
+//! target or stay. `headers` is what may pass in either direction. Nothing here knows what a memory is.
+
+mod attempt;
+mod body;
+mod headers;
+mod passthrough;
+mod plan;
+mod provider;
+mod route;
+
+pub use body::{UpstreamBody, UpstreamBodyError};
+pub use passthrough::Passthrough;
+pub use plan::{Routes, Target, TargetConfig};
+pub use provider::{Auth, Provider, ProviderConfig};
+pub use route::{Retry, Route, Timeouts};

@@ -1,0 +1,201 @@
+//! Upstream's body, with a watch on its silence.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_compression::tokio::bufread::{GzipDecoder, ZlibDecoder};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use http_body::{Body, Frame};
+use http_body_util::BodyStream;
+use tokio::time::{Instant, Sleep};
+use tokio_util::io::{ReaderStream, StreamReader};
+
+/// Why upstream's body did not end as it should. The texts may be shown to the client.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamBodyError {
+    /// Nothing came for too long.
+    #[error("upstream sent nothing for {} ms", .0.as_millis())]
+    Idle(Duration),
+    /// The connection broke, or the body could not be decoded.
+    #[error("upstream's reply broke off")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The whole reply took too long.
+    #[error("upstream's reply took longer than {} ms", .0.as_millis())]
+    Total(Duration),
+}
+
+/// Silence and length limits of one body. Zero = none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyLimits {
+    /// Until the first bytes.
+    pub first: Duration,
+    /// Between bytes.
+    pub idle: Duration,
+    /// For the whole body; not for streams.
+    pub total: Duration,
+}
+
+enum Inner {
+    Plain(reqwest::Body),
+    Decoded(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
+}
+
+/// Upstream's body: bytes put back in front, then what comes from the wire.
+pub struct UpstreamBody {
+    front: VecDeque<Bytes>,
+    inner: Inner,
+    limits: BodyLimits,
+    opened: Instant,
+    last: Instant,
+    begun: bool,
+    ended: bool,
+    /// Armed when upstream is first found silent, and not moved at every frame: it looks at `last` when it fires.
+    watch: Option<Pin<Box<Sleep>>>,
+}
+
+impl fmt::Debug for UpstreamBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamBody").field("begun", &self.begun).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+impl UpstreamBody {
+    /// Wraps a body. One that is compressed although `identity` was asked for is decoded, and its headers mended: we and
+    /// the client have to be able to read it (Kong/kong#14893).
+    #[must_use]
+    pub fn new(body: reqwest::Body, headers: &mut HeaderMap, limits: BodyLimits) -> Self {
+        let encoding = headers.get(CONTENT_ENCODING).and_then(|v| v.to_str().ok()).map(str::to_ascii_lowercase);
+        let inner = match encoding.as_deref() {
+            Some("gzip" | "x-gzip") => Inner::Decoded(Box::pin(ReaderStream::new(GzipDecoder::new(reader(body))))),
+            Some("deflate") => Inner::Decoded(Box::pin(ReaderStream::new(ZlibDecoder::new(reader(body))))),
+            _ => Inner::Plain(body),
+        };
+        if matches!(inner, Inner::Decoded(_)) {
+            headers.remove(CONTENT_ENCODING);
+            headers.remove(CONTENT_LENGTH);
+        }
+        let now = Instant::now();
+        Self { front: VecDeque::new(), inner, limits, opened: now, last: now, begun: false, ended: false, watch: None }
+    }
+
+    /// Puts bytes back, to be read first.
+    pub fn put_back(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.front.push_front(bytes);
+        }
+    }
+
+    /// Waits for the next bytes; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, UpstreamBodyError>> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Reads to the end, but at most about `limit` bytes.
+    pub async fn read_up_to(&mut self, limit: usize) -> Bytes {
+        let mut out = Vec::new();
+        while out.len() < limit {
+            match self.next().await {
+                Some(Ok(bytes)) => out.extend_from_slice(&bytes),
+                Some(Err(_)) | None => break,
+            }
+        }
+        out.into()
+    }
+
+    /// Polls for the next bytes; `None` at the end. After an error the body is at its end.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamBodyError>>> {
+        if let Some(bytes) = self.front.pop_front() {
+            return Poll::Ready(Some(Ok(bytes)));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        loop {
+            let polled = match &mut self.inner {
+                Inner::Plain(body) => Pin::new(body)
+                    .poll_frame(cx)
+                    .map(|frame| frame.map(|frame| frame.map_err(|e| UpstreamBodyError::Broken(Box::new(e))))),
+                Inner::Decoded(stream) => stream.poll_next_unpin(cx).map(|bytes| {
+                    bytes.map(|bytes| bytes.map(Frame::data).map_err(|e| UpstreamBodyError::Broken(Box::new(e))))
+                }),
+            };
+            match polled {
+                Poll::Ready(Some(Ok(frame))) => {
+                    self.last = Instant::now();
+                    self.begun = true;
+                    // Trailers carry nothing that a client of this API reads.
+                    if let Ok(data) = frame.into_data()
+                        && !data.is_empty()
+                    {
+                        return Poll::Ready(Some(Ok(data)));
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Poll::Ready(None) => {
+                    self.ended = true;
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => {
+                    let error = ready!(self.poll_watch(cx));
+                    self.ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+    }
+
+    /// Ready when upstream has been silent, or talking, for too long.
+    fn poll_watch(&mut self, cx: &mut Context<'_>) -> Poll<UpstreamBodyError> {
+        loop {
+            let silence = if self.begun { self.limits.idle } else { self.limits.first };
+            let idle_at = (!silence.is_zero()).then(|| self.last + silence);
+            let total_at = (!self.limits.total.is_zero()).then(|| self.opened + self.limits.total);
+            let Some(due) = idle_at.into_iter().chain(total_at).min() else {
+                return Poll::Pending;
+            };
+            if Instant::now() >= due {
+                return Poll::Ready(if total_at == Some(due) {
+                    UpstreamBodyError::Total(self.limits.total)
+                } else {
+                    UpstreamBodyError::Idle(silence)
+                });
+            }
+            let watch = self.watch.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            // A watch that fires early, because bytes came since it was armed, is armed anew.
+            if watch.is_elapsed() || watch.deadline() > due {
+                watch.as_mut().reset(due);
+            }
+            ready!(watch.as_mut().poll(cx));
+        }
+    }
+
+    /// The number of bytes to come, where that is known.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        let front: u64 = self.front.iter().map(|b| b.len() as u64).sum();
+        match &self.inner {
+            Inner::Plain(body) => body.size_hint().exact().map(|n| n + front),
+            Inner::Decoded(_) => None,
+        }
+    }
+}
+
+fn reader(body: reqwest::Body) -> StreamReader<impl Stream<Item = io::Result<Bytes>> + Send, Bytes> {
+    let frames = BodyStream::new(body).filter_map(|frame| {
+        std::future::ready(match frame {
+            Ok(frame) => frame.into_data().ok().map(Ok),
+            Err(error) => Some(Err(io::Error::other(error))),
+        })
+    });
+    StreamReader::new(Box::pin(frames))
+}

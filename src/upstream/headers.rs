@@ -1,0 +1,129 @@
+//! What may pass in either direction: allow lists, so that what we do not know stays where it is.
+
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
+
+/// Request headers that any upstream may see.
+const UP: [HeaderName; 5] = [
+    ACCEPT,
+    CONTENT_TYPE,
+    USER_AGENT,
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("openai-beta"),
+];
+
+/// Request headers that belong to the client's own account: they go only where its own key goes.
+const UP_WITH_CLIENT_KEY: [HeaderName; 3] = [
+    HeaderName::from_static("openai-organization"),
+    HeaderName::from_static("openai-project"),
+    HeaderName::from_static("anthropic-version"),
+];
+
+/// Reply headers that the client may see.
+const DOWN: [HeaderName; 6] =
+    [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_DISPOSITION, RETRY_AFTER];
+
+/// Prefixes of reply headers that the client may see.
+const DOWN_PREFIXES: [&str; 4] = ["openai-", "anthropic-", "x-ratelimit-", "retry-after"];
+
+/// Builds the headers of an upstream request. `authorization` is the target's own credential.
+#[must_use]
+pub(super) fn upward(
+    client: &HeaderMap,
+    own_key: bool,
+    authorization: Option<HeaderValue>,
+    extra: &HeaderMap,
+) -> HeaderMap {
+    let mut out = HeaderMap::with_capacity(UP.len() + extra.len() + 3);
+    for name in UP.iter().chain(own_key.then_some(&UP_WITH_CLIENT_KEY).into_iter().flatten()) {
+        for value in client.get_all(name) {
+            out.append(name.clone(), value.clone());
+        }
+    }
+    // What comes back is to be read by us and passed on as it is.
+    out.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Some(value) = authorization {
+        out.insert(AUTHORIZATION, value);
+    }
+    for (name, value) in extra {
+        out.insert(name.clone(), value.clone());
+    }
+    out
+}
+
+/// Picks the reply headers that the client may see; upstream's request id goes under a name of its own.
+#[must_use]
+pub(super) fn downward(upstream: &HeaderMap) -> HeaderMap {
+    let mut out = HeaderMap::with_capacity(upstream.len());
+    for (name, value) in upstream {
+        if DOWN.contains(name) || DOWN_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix)) {
+            out.append(name.clone(), value.clone());
+        }
+    }
+    if let Some(id) = upstream.get("x-request-id") {
+        out.insert("x-upstream-request-id", id.clone());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
+    }
+
+    /// NVIDIA-NeMo/Switchyard#410; agentgateway/agentgateway#3098; BerriAI/litellm PR#37058.
+    #[test]
+    fn credentials_and_private_headers_stay_with_us() {
+        let client = map(&[
+            ("authorization", "Bearer vk"),
+            ("api-key", "vk"),
+            ("cookie", "session=1"),
+            ("x-internal-token", "t"),
+            ("x-backstory-user", "u"),
+            ("x-forwarded-for", "10.0.0.1"),
+            ("accept-encoding", "gzip, br"),
+            ("openai-organization", "org"),
+            ("content-type", "application/json"),
+        ]);
+        let sent = upward(&client, false, Some(HeaderValue::from_static("Bearer up")), &HeaderMap::new());
+        assert_eq!(
+            sent,
+            map(&[
+                ("content-type", "application/json"),
+                ("accept-encoding", "identity"),
+                ("authorization", "Bearer up")
+            ])
+        );
+        assert!(upward(&client, true, None, &HeaderMap::new()).contains_key("openai-organization"));
+    }
+
+    #[test]
+    fn rate_limits_and_timing_reach_the_client_and_cookies_do_not() {
+        let upstream = map(&[
+            ("content-type", "application/json"),
+            ("x-ratelimit-remaining-requests", "9"),
+            ("openai-processing-ms", "12"),
+            ("retry-after-ms", "100"),
+            ("x-request-id", "req_up"),
+            ("set-cookie", "a=b"),
+            ("server", "cloud"),
+            ("connection", "keep-alive"),
+            ("transfer-encoding", "chunked"),
+        ]);
+        assert_eq!(
+            downward(&upstream),
+            map(&[
+                ("content-type", "application/json"),
+                ("x-ratelimit-remaining-requests", "9"),
+                ("openai-processing-ms", "12"),
+                ("retry-after-ms", "100"),
+                ("x-upstream-request-id", "req_up"),
+            ])
+        );
+    }
+}

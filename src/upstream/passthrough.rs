@@ -1,0 +1,116 @@
+//! Paths that we do not know: passed through as they are, to one provider, for those who may.
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use http_body::Body;
+
+use super::attempt::{self, AttemptError};
+use super::body::{BodyLimits, UpstreamBody};
+use super::headers::{downward, upward};
+use super::plan::Routes;
+use super::route::Timeouts;
+use crate::base::{ErrorKind, GatewayError};
+use crate::exchange::{Credential, Principal};
+
+/// Passes requests through.
+#[derive(Debug)]
+pub struct Passthrough {
+    routes: Arc<Routes>,
+    timeouts: Timeouts,
+}
+
+impl Passthrough {
+    /// Passes to the default provider of `routes`.
+    #[must_use]
+    pub fn new(routes: Arc<Routes>, timeouts: Timeouts) -> Self {
+        Self { routes, timeouts }
+    }
+
+    /// Whether a key may reach a path (design, section 3): with the client's own key any, with a virtual key those that its
+    /// `passthrough` list names. An entry covers its path and all below it.
+    #[must_use]
+    pub fn allows(principal: &Principal, credential: &Credential, path: &str) -> bool {
+        matches!(credential, Credential::Client(_))
+            || principal.passthrough.iter().any(|entry| {
+                let entry = entry.trim_end_matches('/');
+                entry == "*" || path == entry || path.strip_prefix(entry).is_some_and(|rest| rest.starts_with('/'))
+            })
+    }
+
+    /// Sends the request on and returns upstream's answer; both bodies stream.
+    ///
+    /// # Errors
+    /// 404 for a path that the key may not reach, in the same words as for one that does not exist; 502 and 504 when no
+    /// answer comes.
+    pub async fn pass<B>(
+        &self,
+        principal: &Principal,
+        credential: &Credential,
+        request: Request<B>,
+    ) -> Result<Response<UpstreamBody>, GatewayError>
+    where
+        B: Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let not_found = || {
+            GatewayError::new(
+                ErrorKind::NotFound,
+                format!("no such path: {} {}", request.method(), request.uri().path()),
+            )
+        };
+        let path = request.uri().path();
+        let provider = self.routes.default_provider().ok_or_else(not_found)?;
+        if !Self::allows(principal, credential, path) {
+            return Err(not_found());
+        }
+        let tail = request.uri().path_and_query().map_or("", |p| p.as_str());
+        let tail = tail.strip_prefix("/v1/").ok_or_else(not_found)?;
+        let url = provider.url(tail).ok_or_else(not_found)?;
+        let (authorization, own) = provider.authorization(credential);
+        let mut headers = upward(request.headers(), own, authorization, &provider.headers);
+        if let Some(length) = request.headers().get(http::header::CONTENT_LENGTH) {
+            headers.insert(http::header::CONTENT_LENGTH, length.clone());
+        }
+        let method = request.method().clone();
+        let body = request.into_body();
+        let body =
+            if body.is_end_stream() { reqwest::Body::default() } else { reqwest::Body::wrap(SyncBody::new(body)) };
+        let limits = BodyLimits { first: self.timeouts.header, idle: self.timeouts.idle, total: Default::default() };
+        let answer = attempt::send(provider, method, url, headers, body, self.timeouts.header, limits).await;
+        let mut answer = answer.map_err(|error| unanswered(&error))?;
+        *answer.headers_mut() = downward(answer.headers());
+        Ok(answer)
+    }
+}
+
+/// What a client is told when no target answered.
+pub(super) fn unanswered(error: &AttemptError) -> GatewayError {
+    let kind = match error {
+        AttemptError::Unreachable { .. } => ErrorKind::UpstreamFailed,
+        AttemptError::Timeout { .. } => ErrorKind::UpstreamTimeout,
+    };
+    GatewayError::new(kind, error.to_string())
+}
+
+/// reqwest wants a `Sync` body; nobody ever shares this one.
+struct SyncBody<B>(std::sync::Mutex<std::pin::Pin<Box<B>>>);
+
+impl<B> SyncBody<B> {
+    fn new(body: B) -> Self {
+        Self(std::sync::Mutex::new(Box::pin(body)))
+    }
+}
+
+impl<B: Body> Body for SyncBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<B::Data>, B::Error>>> {
+        let body = self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        body.as_mut().poll_frame(cx)
+    }
+}

@@ -1,0 +1,133 @@
+//! A provider: a host, how we authenticate to it, and its connections.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue};
+use reqwest::Url;
+
+use crate::base::{GatewayError, Secret};
+use crate::exchange::Credential;
+
+/// How we authenticate to a provider.
+#[derive(Clone, Debug)]
+pub enum Auth {
+    /// With the client's own key; at most one provider is of this kind.
+    Client,
+    /// With a key of ours.
+    Key(Secret),
+    /// Not at all.
+    None,
+}
+
+/// What a provider is made of.
+#[derive(Clone, Debug)]
+pub struct ProviderConfig {
+    /// Its name in config, headers and metrics.
+    pub name: String,
+    /// Its base URL, as in `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// How we authenticate to it.
+    pub auth: Auth,
+    /// Headers added to each request.
+    pub headers: HeaderMap,
+    /// How long a connection may take to come up.
+    pub connect_timeout: Duration,
+}
+
+/// A provider.
+pub struct Provider {
+    /// Its name.
+    pub name: String,
+    /// How we authenticate to it.
+    pub auth: Auth,
+    /// Headers added to each request.
+    pub headers: HeaderMap,
+    base: Url,
+    http: reqwest::Client,
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider").field("name", &self.name).field("base", &self.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl Provider {
+    /// Opens a provider; connections are made when they are needed.
+    ///
+    /// # Errors
+    /// The base URL is malformed, or TLS cannot be set up.
+    pub fn new(config: ProviderConfig) -> Result<Self, GatewayError> {
+        let mut base = Url::parse(&config.base_url).map_err(GatewayError::internal)?;
+        // `join` replaces what stands behind the last slash.
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        let mut http = reqwest::Client::builder()
+            // A redirect would carry the credentials to a host that nobody named.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(config.connect_timeout)
+            .tcp_nodelay(true)
+            .pool_idle_timeout(Duration::from_secs(60));
+        if is_loopback(&base) {
+            http = http.no_proxy();
+        }
+        let http = http.build().map_err(GatewayError::internal)?;
+        Ok(Self { name: config.name, auth: config.auth, headers: config.headers, base, http })
+    }
+
+    /// The URL of a path under the base; `tail` may carry a query.
+    #[must_use]
+    pub fn url(&self, tail: &str) -> Option<Url> {
+        let mut url = self.base.clone();
+        let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
+        // Appended as text, not joined: `..` or `//host` in a client's path must not leave the base.
+        if path.split('/').any(|segment| matches!(segment, ".." | "." | "%2e%2e" | "%2E%2E")) {
+            return None;
+        }
+        url.set_path(&format!("{}{path}", self.base.path()));
+        url.set_query(query);
+        Some(url)
+    }
+
+    /// The client over this provider's connections.
+    #[must_use]
+    pub fn http(&self) -> &reqwest::Client {
+        &self.http
+    }
+
+    /// The `Authorization` value for a request, and whether it is the client's own key.
+    #[must_use]
+    pub fn authorization(&self, credential: &Credential) -> (Option<HeaderValue>, bool) {
+        let (key, own) = match (&self.auth, credential) {
+            (Auth::Client, Credential::Client(key)) => (key.as_ref(), true),
+            (Auth::Key(key), _) => (Some(key), false),
+            (Auth::Client, Credential::Virtual) | (Auth::None, _) => (None, false),
+        };
+        let value = key.and_then(|key| HeaderValue::from_str(&format!("Bearer {}", key.expose())).ok());
+        (value.map(sensitive), own)
+    }
+
+    /// Our own key for this provider, which must not show in an error that passes.
+    #[must_use]
+    pub fn own_key(&self) -> Option<&Secret> {
+        match &self.auth {
+            Auth::Key(key) => Some(key),
+            Auth::Client | Auth::None => None,
+        }
+    }
+}
+
+fn sensitive(mut value: HeaderValue) -> HeaderValue {
+    value.set_sensitive(true);
+    value
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()),
+        None => false,
+    }
+}

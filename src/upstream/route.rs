@@ -1,0 +1,418 @@
+//! The service that walks the plan: fit, send, look, go on or stay.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
+use http::{Method, Response, StatusCode};
+use tower::Service;
+use tracing::Instrument;
+
+use super::attempt::{self, AttemptError, Next, judge};
+use super::body::{BodyLimits, UpstreamBody, UpstreamBodyError};
+use super::headers::{downward, upward};
+use super::passthrough::unanswered;
+use super::plan::{Routes, Target};
+use super::provider::Auth;
+use crate::base::{ErrorKind, GatewayError};
+use crate::context::{self, Digests, FitError, FitInput, Fitted};
+use crate::exchange::{Payload, Recalled, Routed};
+use crate::telemetry::{AttemptOutcome, Metrics};
+use crate::tokens::Counter;
+use crate::wire::{FirstEvent, fault, first_event};
+
+/// Requests from this size on are fitted off the async threads, in bytes: counting runs at about 15 MB/s.
+const FIT_INLINE_BYTES: usize = 16 * 1024;
+/// Error bodies are read up to this size, to mask keys and to see what they say.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// How much of a stream is looked at before it is passed on.
+const MAX_LOOK_BYTES: usize = 64 * 1024;
+
+/// How long upstream may take. Zero = for ever.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// Until the header of the answer.
+    pub header: Duration,
+    /// From the header of a stream to its first bytes.
+    pub first_token: Duration,
+    /// Between bytes.
+    pub idle: Duration,
+    /// For a whole answer that is not streamed.
+    pub total: Duration,
+}
+
+/// How often one target is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Retry {
+    /// Tries per target; 1 = no repeat.
+    pub attempts: u32,
+}
+
+/// The innermost service of the stack.
+#[derive(Clone, Debug)]
+pub struct Route(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    routes: Arc<Routes>,
+    counter: Arc<Counter>,
+    digests: Arc<Digests>,
+    timeouts: Timeouts,
+    retry: Retry,
+    metrics: Arc<Metrics>,
+}
+
+/// How one attempt ended without an answer for the client.
+enum Failure {
+    /// An answer that is worth trying elsewhere; it is the client's when nothing better comes.
+    Answer(Box<(Response<UpstreamBody>, Prepared)>),
+    /// No answer.
+    None(AttemptError),
+}
+
+/// What is sent to a target.
+#[derive(Clone)]
+struct Prepared {
+    body: Bytes,
+    fitted: Option<Fitted>,
+    /// We ask for usage although the client did not.
+    asked_usage: bool,
+}
+
+impl Route {
+    /// Walks the plans of `routes`.
+    #[must_use]
+    pub fn new(
+        routes: Arc<Routes>,
+        counter: Arc<Counter>,
+        digests: Arc<Digests>,
+        timeouts: Timeouts,
+        retry: Retry,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self(Arc::new(Shared { routes, counter, digests, timeouts, retry, metrics }))
+    }
+
+    /// Returns what would be sent to the first target, and its label; nobody is called.
+    ///
+    /// # Errors
+    /// As a real request: an unknown model, or one that cannot be made to fit.
+    pub async fn preview(&self, request: &Recalled<()>) -> Result<(Fitted, String), GatewayError> {
+        self.0.preview(request).await
+    }
+}
+
+impl Service<Recalled<()>> for Route {
+    type Response = Routed<UpstreamBody>;
+    type Error = GatewayError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, GatewayError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        // Readiness is decided at the top, by `Admit`; an attempt has no queue of its own.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Recalled<()>) -> Self::Future {
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move { shared.run(&request).await })
+    }
+}
+
+impl Shared {
+    /// What would be sent to the first target, for `explain`.
+    async fn preview(&self, request: &Recalled<()>) -> Result<(Fitted, String), GatewayError> {
+        let plan = self.routes.plan(&request.call.principal, request.call.payload.model())?;
+        let target = plan.first().ok_or_else(|| GatewayError::internal("a plan without targets"))?;
+        let fitted = self.prepare(request, target).await?.fitted;
+        let fitted =
+            fitted.ok_or_else(|| GatewayError::new(ErrorKind::BadRequest, "only chat requests can be explained"))?;
+        Ok((fitted, target.label.clone()))
+    }
+
+    async fn run(&self, request: &Recalled<()>) -> Result<Routed<UpstreamBody>, GatewayError> {
+        let call = &request.call;
+        let plan = self.routes.plan(&call.principal, call.payload.model())?;
+        let mut attempts = 0;
+        let mut last: Option<(Failure, &Arc<Target>)> = None;
+        let mut refused: Option<GatewayError> = None;
+
+        for (at, target) in plan.iter().enumerate() {
+            let more = at + 1 < plan.len();
+            let prepared = match self.prepare(request, target).await {
+                Ok(prepared) => prepared,
+                // A target with a larger window may still take it.
+                Err(error) if error.kind == ErrorKind::ContextLength && more => {
+                    refused = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for repeat in 0..self.retry.attempts.max(1) {
+                if repeat > 0 {
+                    tokio::time::sleep(backoff(repeat, call.stamp.id.0)).await;
+                }
+                attempts += 1;
+                let span = tracing::debug_span!("attempt", target = target.label, attempt = attempts);
+                let outcome = self.attempt(request, target, prepared.clone(), more).instrument(span).await;
+                match outcome {
+                    Ok((response, prepared)) => {
+                        return Ok(self.routed(response, prepared, target, attempts));
+                    }
+                    Err(failure) => last = Some((failure, target)),
+                }
+            }
+        }
+        match last {
+            Some((Failure::Answer(answer), target)) => {
+                let (response, prepared) = *answer;
+                Ok(self.routed(response, prepared, target, attempts))
+            }
+            Some((Failure::None(error), _)) => Err(unanswered(&error)),
+            None => Err(refused.unwrap_or_else(|| GatewayError::internal("a plan without targets"))),
+        }
+    }
+
+    fn routed(
+        &self,
+        response: Response<UpstreamBody>,
+        prepared: Prepared,
+        target: &Target,
+        attempts: u32,
+    ) -> Routed<UpstreamBody> {
+        Routed {
+            response,
+            fitted: prepared.fitted,
+            target: target.label.clone(),
+            attempts,
+            withhold_usage: prepared.asked_usage,
+        }
+    }
+
+    /// Makes the body for one target: counts, cuts and splices.
+    async fn prepare(&self, request: &Recalled<()>, target: &Arc<Target>) -> Result<Prepared, GatewayError> {
+        let call = &request.call;
+        let chat = match &call.payload {
+            Payload::Embeddings(embeddings) => {
+                let body =
+                    target.fit.model.as_ref().map_or_else(|| embeddings.body.clone(), |m| embeddings.with_model(m));
+                return Ok(Prepared { body, fitted: None, asked_usage: false });
+            }
+            Payload::Chat(chat) => chat,
+        };
+        let memory = call.identity.memory.read || call.identity.memory.write;
+        let counted = memory || call.policy.max_input_tokens > 0 || call.budget_header.is_some();
+        let ask_usage = chat.stream()
+            && counted
+            && chat.include_usage() != Some(true)
+            && !target.refuses_usage.load(Ordering::Relaxed);
+        let fit = {
+            let (call, recall, target) = (Arc::clone(call), Arc::clone(&request.recall), Arc::clone(target));
+            let (counter, digests) = (Arc::clone(&self.counter), Arc::clone(&self.digests));
+            move || {
+                let Payload::Chat(chat) = &call.payload else {
+                    unreachable!("only chat is fitted");
+                };
+                let target = context::Target { ask_usage, ..target.fit.clone() };
+                context::fit(&FitInput {
+                    request: chat,
+                    chain: recall.chain.as_deref(),
+                    notes: &recall.notes,
+                    target: &target,
+                    policy: &call.policy,
+                    budget_header: call.budget_header,
+                    counter: &counter,
+                    digests: Some(&digests),
+                    figures: counted,
+                    strip_own_fence: memory,
+                })
+            }
+        };
+        let fitted = if chat.body().len() < FIT_INLINE_BYTES {
+            fit()
+        } else {
+            tokio::task::spawn_blocking(fit).await.map_err(GatewayError::internal)?
+        };
+        let fitted = fitted.map_err(|error| match error {
+            FitError::ContextLength { message, .. } => {
+                GatewayError::new(ErrorKind::ContextLength, message).with_param("messages")
+            }
+        })?;
+        Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage })
+    }
+
+    /// Sends to one target and decides whether its answer is the client's.
+    async fn attempt(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        mut prepared: Prepared,
+        more: bool,
+    ) -> Result<(Response<UpstreamBody>, Prepared), Failure> {
+        let call = &request.call;
+        let begun = Instant::now();
+        let mut answer = self.send(request, target, prepared.body.clone()).await.map_err(|error| {
+            let timeout = matches!(error, AttemptError::Timeout { .. });
+            self.metrics.attempts.inc(if timeout { AttemptOutcome::Timeout } else { AttemptOutcome::Connect });
+            Failure::None(error)
+        })?;
+        self.metrics.upstream_header_seconds.observe(begun.elapsed().as_secs_f64());
+        if answer.status() == StatusCode::BAD_REQUEST && prepared.asked_usage {
+            answer = self.without_usage(request, target, &mut prepared, answer).await?;
+        }
+        let status = answer.status();
+        if status.is_client_error() || status.is_server_error() {
+            self.metrics.attempts.inc(AttemptOutcome::of_status(status.as_u16()));
+            let answer = self.masked(target, answer).await;
+            let client_key = matches!(target.provider.auth, Auth::Client);
+            return match judge(status, client_key) {
+                Next::GoOn => Err(Failure::Answer(Box::new((answer, prepared)))),
+                Next::Stay => Ok((answer, prepared)),
+            };
+        }
+        if more && call.payload.stream() && is_sse(&answer) {
+            answer = match self.look(target, answer).await {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    self.metrics.attempts.inc(AttemptOutcome::ErrorEvent);
+                    return Err(match failure {
+                        Looked::Error(answer) => Failure::Answer(Box::new((*answer, prepared))),
+                        Looked::Nothing(error) => Failure::None(error),
+                    });
+                }
+            };
+        }
+        self.metrics.attempts.inc(AttemptOutcome::Ok);
+        Ok((answer, prepared))
+    }
+
+    async fn send(
+        &self,
+        request: &Recalled<()>,
+        target: &Target,
+        body: Bytes,
+    ) -> Result<Response<UpstreamBody>, AttemptError> {
+        let call = &request.call;
+        let provider = &target.provider;
+        let url = provider.url(call.payload.path()).expect("our own paths have no dots");
+        let (authorization, own) = provider.authorization(&call.credential);
+        let headers = upward(&call.headers, own, authorization, &provider.headers);
+        let stream = call.payload.stream();
+        let limits = BodyLimits {
+            first: if stream { self.timeouts.first_token } else { self.timeouts.header },
+            idle: self.timeouts.idle,
+            total: if stream { Duration::ZERO } else { self.timeouts.total },
+        };
+        let mut answer =
+            attempt::send(provider, Method::POST, url, headers, attempt::json(body), self.timeouts.header, limits)
+                .await?;
+        *answer.headers_mut() = downward(answer.headers());
+        Ok(answer)
+    }
+
+    /// Asks once more without `stream_options`, when that is what the target complains about, and remembers it.
+    async fn without_usage(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        prepared: &mut Prepared,
+        answer: Response<UpstreamBody>,
+    ) -> Result<Response<UpstreamBody>, Failure> {
+        let (parts, mut body) = answer.into_parts();
+        let said = body.read_up_to(MAX_ERROR_BYTES).await;
+        if memchr::memmem::find(&said, b"stream_options").is_none() {
+            body.put_back(said);
+            return Ok(Response::from_parts(parts, body));
+        }
+        target.refuses_usage.store(true, Ordering::Relaxed);
+        tracing::warn!(target = target.label, "target refuses stream_options; it is not asked for usage again");
+        match self.prepare(request, target).await {
+            Ok(again) => *prepared = again,
+            Err(_) => {
+                body.put_back(said);
+                return Ok(Response::from_parts(parts, body));
+            }
+        }
+        self.send(request, target, prepared.body.clone()).await.map_err(Failure::None)
+    }
+
+    /// Masks our own key for the target in an error body, should it stand there (design, doubt 22).
+    async fn masked(&self, target: &Target, answer: Response<UpstreamBody>) -> Response<UpstreamBody> {
+        let Some(key) = target.provider.own_key() else {
+            return answer;
+        };
+        let (mut parts, mut body) = answer.into_parts();
+        let said = body.read_up_to(MAX_ERROR_BYTES).await;
+        match fault::mask_keys(&said, &[key.expose()]) {
+            Some(masked) => {
+                parts.headers.remove(http::header::CONTENT_LENGTH);
+                body.put_back(masked);
+            }
+            None => body.put_back(said),
+        }
+        Response::from_parts(parts, body)
+    }
+
+    /// Looks at the first event of a stream before it is the client's: while another target could be tried, an error or
+    /// a silence before the first content is a failure (design, section 10 and doubt 9).
+    async fn look(&self, target: &Target, answer: Response<UpstreamBody>) -> Result<Response<UpstreamBody>, Looked> {
+        let (parts, mut body) = answer.into_parts();
+        let mut seen = BytesMut::new();
+        let due =
+            (!self.timeouts.first_token.is_zero()).then(|| tokio::time::Instant::now() + self.timeouts.first_token);
+        loop {
+            let next = match due {
+                Some(due) => tokio::time::timeout_at(due, body.next()).await.map_err(|_| self.silent(target)),
+                None => Ok(body.next().await),
+            };
+            match next.map_err(Looked::Nothing)? {
+                Some(Ok(bytes)) => seen.extend_from_slice(&bytes),
+                Some(Err(UpstreamBodyError::Idle(_))) => return Err(Looked::Nothing(self.silent(target))),
+                Some(Err(error)) => {
+                    return Err(Looked::Nothing(AttemptError::Unreachable {
+                        provider: target.provider.name.clone(),
+                        reason: error.to_string(),
+                    }));
+                }
+                None => break,
+            }
+            match first_event(&seen) {
+                FirstEvent::NeedMore | FirstEvent::RoleOnly if seen.len() < MAX_LOOK_BYTES => {}
+                FirstEvent::Error { .. } => {
+                    body.put_back(seen.freeze());
+                    return Err(Looked::Error(Box::new(Response::from_parts(parts, body))));
+                }
+                _ => break,
+            }
+        }
+        body.put_back(seen.freeze());
+        Ok(Response::from_parts(parts, body))
+    }
+
+    fn silent(&self, target: &Target) -> AttemptError {
+        AttemptError::Timeout { provider: target.provider.name.clone(), after: self.timeouts.first_token }
+    }
+}
+
+/// Why the first look at a stream was a disappointment.
+enum Looked {
+    /// It begins with an error.
+    Error(Box<Response<UpstreamBody>>),
+    /// It does not begin.
+    Nothing(AttemptError),
+}
+
+fn is_sse(answer: &Response<UpstreamBody>) -> bool {
+    answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).is_some_and(|t| t.starts_with("text/event-stream"))
+}
+
+/// How long to wait before the `repeat`-th repeat: 100 ms doubling up to 2 s, less up to half by a number that differs between requests.
+fn backoff(repeat: u32, spread: u128) -> Duration {
+    let base = 100_u64.saturating_mul(1 << repeat.saturating_sub(1).min(5)).min(2_000);
+    let jitter = (spread as u64) % (base / 2 + 1);
+    Duration::from_millis(base - jitter)
+}
