@@ -1,1 +1,29 @@
-//! Placeholder.
+//! The stack's layers, one a file: thin adapters without SQL, HTTP client or policy of their own.
+//!
+//! Two kinds, and no third. A *stage* ([`Stage`]) is an `async fn` from one request type to the next, or a refusal. A *wrapper* is a real
+//! Layer/Service pair, for what must see the reply's body: [`Respond`], [`Admit`], [`Record`]. The order is decided
+//! in `server/stack.rs` and nowhere else.
+
+mod admit;
+mod authenticate;
+mod body;
+mod decode;
+mod identify;
+mod recall;
+mod record;
+mod reserve;
+mod respond;
+mod stage;
+mod tee;
+mod turn;
+
+pub use admit::Admit;
+pub use authenticate::Authenticate;
+pub use body::{ReplyBody, full};
+pub use decode::{Decode, Kind, read_body};
+pub use identify::Identify;
+pub use recall::Recall;
+pub use record::{Record, context_header, memory_header};
+pub use reserve::{Reservation, Reserve};
+pub use respond::{Arrived, Respond, respond};
+pub use stage::{Stage, StageLayer};

@@ -69,6 +69,12 @@ impl Recall {
         Self { source, config, hot, loading: Mutex::default() }
     }
 
+    /// How many episodes are shown at most.
+    #[must_use]
+    pub fn max_episodes(&self) -> usize {
+        self.config.max_episodes
+    }
+
     /// Recalls what bears on a question, reading scopes that are not in memory.
     ///
     /// # Errors

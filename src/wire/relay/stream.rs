@@ -172,6 +172,12 @@ impl StreamRelay {
         self.ending
     }
 
+    /// Whether a comment may be put in here: nothing is held, and what the client has got ends between two events.
+    #[must_use]
+    pub fn between_events(&self) -> bool {
+        self.hold.is_empty() && !self.ending && self.parser.position() == Position::Between
+    }
+
     /// Whether the reply is complete; [`Verdict::Open`] until [`end`](Self::end).
     #[must_use]
     pub fn verdict(&self) -> Verdict {

@@ -1,0 +1,132 @@
+//! `Decode`: body → payload, without losing a byte.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http_body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use super::stage::Stage;
+use crate::base::{ErrorKind, GatewayError};
+use crate::exchange::{Authenticated, Decoded, Embeddings, Payload};
+use crate::wire::{ChatRequest, DecodeError, Span, decode_lossy, scan};
+
+/// How long a client may take to upload a body.
+const UPLOAD_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Bodies from this size on are parsed off the async threads, in bytes: parsing runs at about 1 GB/s.
+const PARSE_INLINE_BYTES: usize = 512 * 1024;
+
+/// What a route expects in its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A chat request.
+    Chat,
+    /// An embeddings request.
+    Embeddings,
+}
+
+/// Reads and parses bodies; refuses with 400, 413 and 415.
+#[derive(Clone, Copy, Debug)]
+pub struct Decode {
+    /// What the route expects.
+    pub kind: Kind,
+    /// Largest body, in bytes.
+    pub max_body_bytes: usize,
+}
+
+impl<B> Stage<Authenticated<B>> for Decode
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Out = Decoded;
+
+    async fn run(&self, input: Authenticated<B>) -> Result<Decoded, GatewayError> {
+        let Authenticated { stamp, principal, credential, http } = input;
+        let (parts, body) = http.into_parts();
+        check_type(&parts.headers)?;
+        let body = read_body(&parts.headers, body, self.max_body_bytes).await?;
+        let kind = self.kind;
+        let payload = if body.len() < PARSE_INLINE_BYTES {
+            parse(kind, body)
+        } else {
+            tokio::task::spawn_blocking(move || parse(kind, body)).await.map_err(GatewayError::internal)?
+        }?;
+        Ok(Decoded { stamp, principal, credential, headers: parts.headers, payload })
+    }
+}
+
+fn check_type(headers: &HeaderMap) -> Result<(), GatewayError> {
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(GatewayError::new(ErrorKind::UnsupportedMedia, "send the body without Content-Encoding"));
+    }
+    let Some(value) = headers.get(CONTENT_TYPE) else {
+        return Ok(());
+    };
+    let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(GatewayError::new(ErrorKind::UnsupportedMedia, "the body must be of Content-Type application/json"))
+}
+
+/// Reads a whole body.
+///
+/// # Errors
+/// 413 over `max_bytes`, also when it is only announced or comes in chunks; 400 when it breaks off or takes too long.
+pub async fn read_body<B>(headers: &HeaderMap, body: B, max_bytes: usize) -> Result<Bytes, GatewayError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let too_large =
+        || GatewayError::new(ErrorKind::TooLarge, format!("the body is larger than the limit of {max_bytes} bytes"));
+    let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
+    if announced.is_some_and(|n| n > max_bytes as u64) {
+        return Err(too_large());
+    }
+    let collected = tokio::time::timeout(UPLOAD_DEADLINE, Limited::new(body, max_bytes).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => {
+            Err(GatewayError::new(ErrorKind::BadRequest, "the body broke off before its end").with_source(error))
+        }
+        Err(_) => Err(GatewayError::new(
+            ErrorKind::BadRequest,
+            format!("the body did not arrive within {} seconds", UPLOAD_DEADLINE.as_secs()),
+        )),
+    }
+}
+
+fn parse(kind: Kind, body: Bytes) -> Result<Payload, GatewayError> {
+    match kind {
+        Kind::Chat => ChatRequest::decode(body).map(Payload::Chat).map_err(|e| refuse(&e)),
+        Kind::Embeddings => parse_embeddings(body).map(Payload::Embeddings).map_err(|e| refuse(&e)),
+    }
+}
+
+fn parse_embeddings(body: Bytes) -> Result<Embeddings, DecodeError> {
+    let text = std::str::from_utf8(&body).map_err(|e| DecodeError::Utf8(e.valid_up_to()))?;
+    scan::validate(text).map_err(|e| DecodeError::Json(e.to_string()))?;
+    let fault = |problem| DecodeError::Member { param: "model".to_owned(), problem };
+    let model_spans: Vec<Span> =
+        scan::members(text, Span::new(0, text.len())).filter(|m| m.key.of(text) == "model").map(|m| m.value).collect();
+    let literal = model_spans.last().ok_or_else(|| fault("is required"))?.of(text);
+    if !literal.starts_with('"') {
+        return Err(fault("must be a string"));
+    }
+    let model = decode_lossy(literal).into_owned();
+    Ok(Embeddings { model, model_spans, body })
+}
+
+fn refuse(error: &DecodeError) -> GatewayError {
+    let refusal = GatewayError::new(ErrorKind::BadRequest, error.to_string());
+    match error {
+        DecodeError::Member { param, .. } => refusal.with_param(param.clone()),
+        _ => refusal,
+    }
+}

@@ -1,0 +1,65 @@
+//! `Identify`: subject, namespace, switches and the budget policy of a request.
+
+use std::borrow::Cow;
+
+use super::stage::Stage;
+use crate::access::{BodyNames, identify};
+use crate::base::{ErrorKind, GatewayError};
+use crate::context::Policy;
+use crate::exchange::{Call, Decoded, Identity, Payload, SubjectSource, Switch};
+
+/// Finds out whose memory a request touches; refuses with 403 a header that the key may not use.
+#[derive(Debug)]
+pub struct Identify {
+    /// The configured budget policy.
+    pub policy: Policy,
+}
+
+impl Stage<Decoded> for Identify {
+    type Out = Call;
+
+    async fn run(&self, input: Decoded) -> Result<Call, GatewayError> {
+        let Decoded { stamp, principal, credential, headers, payload } = input;
+        let mut identity = identify(&principal, &headers, &payload)?;
+        if payload.chat().is_none() {
+            identity = Identity { memory: Switch::OFF, skipped: Some("not-chat"), ..identity };
+        }
+        let budget_header = match headers.get("x-backstory-budget") {
+            None => None,
+            Some(value) => {
+                Some(value.to_str().ok().and_then(|v| v.trim().parse::<usize>().ok()).filter(|n| *n > 0).ok_or_else(
+                    || {
+                        GatewayError::new(
+                            ErrorKind::BadRequest,
+                            "x-backstory-budget must be a positive number of tokens",
+                        )
+                        .with_param("x-backstory-budget")
+                    },
+                )?)
+            }
+        };
+        let mut policy = self.policy.clone();
+        policy.max_input_tokens = narrower(policy.max_input_tokens, principal.max_input_tokens);
+        Ok(Call { stamp, principal, credential, headers, payload, identity, policy, budget_header })
+    }
+}
+
+/// The smaller of two caps, where 0 stands for none.
+fn narrower(a: usize, b: usize) -> usize {
+    match (a, b) {
+        (0, cap) | (cap, 0) => cap,
+        (a, b) => a.min(b),
+    }
+}
+
+impl BodyNames for Payload {
+    fn name(&self, source: SubjectSource) -> Option<Cow<'_, str>> {
+        let request = self.chat()?;
+        match source {
+            SubjectSource::Header => None,
+            SubjectSource::MetadataUserId => request.get_nested_string("metadata", "user_id"),
+            SubjectSource::SafetyIdentifier => request.get_string("safety_identifier"),
+            SubjectSource::User => request.get_string("user"),
+        }
+    }
+}

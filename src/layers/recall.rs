@@ -1,0 +1,217 @@
+//! `Recall`: what memory has to say, within a deadline. It never refuses: without memory the request goes on as it is.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::reserve::Reservation;
+use super::stage::Stage;
+use crate::base::GatewayError;
+use crate::context::{self, Notes, Pinned};
+use crate::conversation::{self, Chain, fence};
+use crate::exchange::{self, Call, Funded, MemoryOutcome, Recalled, Why};
+use crate::memory::{Recollection, Scope};
+use crate::recall::{self, Query};
+use crate::states::States;
+use crate::store::{StateKey, StoreError, TurnState};
+use crate::telemetry::{Metrics, RecallOutcome};
+use crate::wire::{ChatRequest, Role};
+
+/// A question shorter than this is looked up together with what came before it, in characters.
+const SHORT_QUERY_CHARS: usize = 40;
+/// How much of what came before is taken, in characters.
+const BEFORE_CHARS: usize = 400;
+/// The longest question that is looked up, in characters; the rest of a longer one is passed over.
+const MAX_QUERY_CHARS: usize = 4_000;
+
+/// Asks memory.
+pub struct Recall {
+    recall: Arc<recall::Recall>,
+    states: Arc<States>,
+    deadline: Duration,
+    metrics: Arc<Metrics>,
+}
+
+impl fmt::Debug for Recall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recall").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl Recall {
+    /// Asks `recall`, for at most `deadline`.
+    #[must_use]
+    pub fn new(recall: Arc<recall::Recall>, states: Arc<States>, deadline: Duration, metrics: Arc<Metrics>) -> Self {
+        Self { recall, states, deadline, metrics }
+    }
+
+    /// Does the work of the stage for a call: also what `explain` uses.
+    pub async fn ask(&self, call: &Call) -> exchange::Recall {
+        let identity = &call.identity;
+        let (Some(chat), Some(scope)) = (call.payload.chat(), &identity.scope) else {
+            return without(MemoryOutcome::Skipped(identity.skipped.unwrap_or("off")), None);
+        };
+        if let Some(reason) = identity.skipped {
+            return without(MemoryOutcome::Skipped(reason), None);
+        }
+        let chain = Arc::new(conversation::chain(scope, chat));
+        let begun = Instant::now();
+        let asked = tokio::time::timeout(self.deadline, self.look(call, chat, scope, &chain)).await;
+        let result = match asked {
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "memory could not be read; the request goes on without it");
+                without(MemoryOutcome::Error, Some(Arc::clone(&chain)))
+            }
+            Err(_) => without(MemoryOutcome::Timeout, Some(Arc::clone(&chain))),
+        };
+        self.metrics.recalls.inc(outcome_label(&result));
+        self.metrics.recall_seconds.observe(begun.elapsed().as_secs_f64());
+        result
+    }
+
+    async fn look(
+        &self,
+        call: &Call,
+        chat: &ChatRequest,
+        scope: &Scope,
+        chain: &Arc<Chain>,
+    ) -> Result<exchange::Recall, StoreError> {
+        let now = call.stamp.at;
+        let epoch = self.states.epoch(scope).await?;
+        if !call.identity.memory.read {
+            return Ok(exchange::Recall { epoch, ..without(MemoryOutcome::Skipped("off"), Some(Arc::clone(chain))) });
+        }
+        let Some(newest) = chat.newest_user() else {
+            return Ok(exchange::Recall {
+                epoch,
+                ..without(MemoryOutcome::Skipped("no-user-message"), Some(Arc::clone(chain)))
+            });
+        };
+        let state = |prefix| StateKey { scope: scope.clone(), prefix };
+
+        // A tool loop: the block that was shown with this user message stands where it stood, byte for byte.
+        if chain.is_tool_loop()
+            && let Some(pin) = self.states.get(&state(chain.prefixes[newest]), now).await?
+        {
+            return Ok(pinned(&pin, chain, epoch));
+        }
+        let kept = match chain.previous_turn() {
+            Some(prefix) => self.states.get(&state(prefix), now).await?,
+            None => None,
+        };
+        let query = self.query(call, chat, scope, chain, newest);
+        let found = match self.recall.recall_now(&query) {
+            Some(found) => found,
+            None => self.recall.recall(&query).await?,
+        };
+        let mut notes = context::lines(&found, now);
+        let kept = kept.filter(|kept| still_holds(kept, &found));
+        let profile_facts = match &kept {
+            Some(kept) => kept.profile_facts.clone(),
+            None => notes.profile.iter().filter_map(|line| line.fact).collect(),
+        };
+        notes.keep_profile = kept.map(|kept| Arc::clone(&kept.profile));
+        Ok(exchange::Recall {
+            outcome: MemoryOutcome::Asked { degraded: found.degraded },
+            chain: Some(Arc::clone(chain)),
+            notes,
+            why: reasons(&found),
+            profile_facts,
+            revision: found.revision,
+            epoch,
+        })
+    }
+
+    fn query(&self, call: &Call, chat: &ChatRequest, scope: &Scope, chain: &Chain, newest: usize) -> Query {
+        let text = chat.message_text(&chat.messages()[newest]);
+        let text: String = fence::strip(&text).chars().take(MAX_QUERY_CHARS).collect();
+        let before = (text.chars().count() < SHORT_QUERY_CHARS).then(|| what_came_before(chat, newest)).flatten();
+        let mut scopes = vec![scope.clone()];
+        scopes.extend(call.identity.also_read.iter().cloned());
+        // What stands in the request already need not be told again.
+        let exclude: HashSet<String> = chain.message_hashes.iter().map(conversation::hex).collect();
+        Query {
+            scopes,
+            text,
+            before,
+            now: call.stamp.at,
+            max_sensitivity: call.principal.max_sensitivity,
+            exclude: Arc::new(exclude),
+            max_episodes: self.recall.max_episodes(),
+        }
+    }
+}
+
+impl Stage<Funded<Reservation>> for Recall {
+    type Out = Recalled<Reservation>;
+
+    async fn run(&self, input: Funded<Reservation>) -> Result<Self::Out, GatewayError> {
+        let Funded { call, reservation } = input;
+        let recall = Arc::new(self.ask(&call).await);
+        Ok(Recalled { call, reservation, recall })
+    }
+}
+
+fn without(outcome: MemoryOutcome, chain: Option<Arc<Chain>>) -> exchange::Recall {
+    exchange::Recall {
+        outcome,
+        chain,
+        notes: Notes::default(),
+        why: Vec::new(),
+        profile_facts: Vec::new(),
+        revision: 0,
+        epoch: 0,
+    }
+}
+
+fn pinned(pin: &TurnState, chain: &Arc<Chain>, epoch: i64) -> exchange::Recall {
+    let notes = Notes {
+        pinned: Some(Pinned { profile: Arc::clone(&pin.profile), recollection: Arc::clone(&pin.recollection) }),
+        ..Notes::default()
+    };
+    let outcome = MemoryOutcome::Pinned { n_facts: pin.facts.len(), n_episodes: pin.episodes.len() };
+    exchange::Recall { notes, epoch, revision: pin.revision, ..without(outcome, Some(Arc::clone(chain))) }
+}
+
+/// Whether the profile block shown earlier in the conversation may stand: every fact it rests on is still known. A newer value of one is told
+/// at the tail; one that was erased or retired takes the block with it.
+fn still_holds(kept: &TurnState, found: &Recollection) -> bool {
+    kept.profile_facts.iter().all(|id| found.profile.iter().any(|fact| fact.id == *id))
+}
+
+/// The end of the message before the newest user message, to make sense of a short one ("yes, that one").
+fn what_came_before(chat: &ChatRequest, newest: usize) -> Option<String> {
+    let message = chat.messages()[..newest].iter().rev().find(|m| matches!(m.role, Role::User | Role::Assistant))?;
+    let text = chat.message_text(message);
+    let text = fence::strip(&text);
+    let skip = text.chars().count().saturating_sub(BEFORE_CHARS);
+    Some(text.chars().skip(skip).collect())
+}
+
+fn reasons(found: &Recollection) -> Vec<Why> {
+    let profile = found.profile.iter().map(|f| Why { id: f.id.to_string(), score: 1.0, reason: "profile".to_owned() });
+    let facts = found.facts.iter().map(|f| Why { id: f.fact.id.to_string(), score: f.score, reason: f.why.clone() });
+    let episodes = found.episodes.iter().map(|e| Why {
+        id: e.episode.id.to_string(),
+        score: e.scores.fused,
+        reason: format!(
+            "words: turn {:.2}, neighbours {:.2}, session {:.2}, coverage {:.2}",
+            e.scores.turn, e.scores.neighbours, e.scores.session, e.scores.coverage
+        ),
+    });
+    profile.chain(facts).chain(episodes).collect()
+}
+
+fn outcome_label(result: &exchange::Recall) -> RecallOutcome {
+    let notes = &result.notes;
+    match result.outcome {
+        MemoryOutcome::Skipped(_) => RecallOutcome::Skipped,
+        MemoryOutcome::Timeout => RecallOutcome::Timeout,
+        MemoryOutcome::Error => RecallOutcome::Error,
+        MemoryOutcome::Pinned { .. } => RecallOutcome::Pinned,
+        MemoryOutcome::Asked { .. } if notes.profile.is_empty() && notes.recollection.is_empty() => RecallOutcome::Miss,
+        MemoryOutcome::Asked { .. } => RecallOutcome::Hit,
+    }
+}

@@ -1,0 +1,295 @@
+//! `Record`: tees the reply, and turns each reservation into one outcome.
+//!
+//! Innermost of the stack but for routing, so that it sees what was shown and every byte of the reply. It is a wrapper because it must see the
+//! body: the reply is put together from a copy, and its very end is held until the exchange is in the outbox.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use tower::{Layer, Service};
+
+use super::body::ReplyBody;
+use super::reserve::Reservation;
+use super::tee::{Tee, TeeOptions};
+use super::turn::{self, Answered};
+use crate::base::{Clock, GatewayError};
+use crate::context::Fitted;
+use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
+use crate::jobs::Committed;
+use crate::states::States;
+use crate::store::{StateKey, TurnState};
+use crate::telemetry::{Direction, Metrics};
+use crate::upstream::UpstreamBody;
+use crate::wire::Usage;
+
+/// Settings of [`Record`], shared by all requests.
+#[derive(Clone)]
+pub struct Record {
+    /// Conversation states, for the next request of a tool loop.
+    pub states: Arc<States>,
+    /// Tells when an exchange ended.
+    pub clock: Arc<dyn Clock>,
+    /// Counts tokens, cuts and releases.
+    pub metrics: Arc<Metrics>,
+    /// How long the end of a reply waits for the outbox.
+    pub commit_wait: Duration,
+    /// After how much silence a comment keeps a stream alive; zero = never.
+    pub keepalive: Duration,
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record").field("commit_wait", &self.commit_wait).finish_non_exhaustive()
+    }
+}
+
+impl<S> Layer<S> for Record {
+    type Service = Recording<S>;
+
+    fn layer(&self, inner: S) -> Recording<S> {
+        Recording { inner, shared: self.clone() }
+    }
+}
+
+/// The service of [`Record`].
+#[derive(Clone, Debug)]
+pub struct Recording<S> {
+    inner: S,
+    shared: Record,
+}
+
+impl<S> Service<Recalled<Reservation>> for Recording<S>
+where
+    S: Service<Recalled<()>, Response = Routed<UpstreamBody>, Error = GatewayError>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<ReplyBody>;
+    type Error = GatewayError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, GatewayError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Recalled<Reservation>) -> Self::Future {
+        let Recalled { call, reservation, recall } = request;
+        let full = reservation.full;
+        let mut outcome = Outcome {
+            reservation: Some(reservation),
+            call: Arc::clone(&call),
+            recall: Arc::clone(&recall),
+            answered: None,
+            state: None,
+            shared: self.shared.clone(),
+        };
+        let routed = self.inner.call(Recalled { call, reservation: (), recall });
+        Box::pin(async move {
+            // A client that leaves here drops this future, and with it `outcome`, which then records what there is.
+            let routed = match routed.await {
+                Ok(routed) => routed,
+                Err(error) => {
+                    outcome.release();
+                    return Err(error);
+                }
+            };
+            Ok(outcome.reply(routed, full))
+        })
+    }
+}
+
+/// The one outcome of a reservation: finished, released, or (when dropped) cut short.
+pub(super) struct Outcome {
+    reservation: Option<Reservation>,
+    call: Arc<Call>,
+    recall: Arc<Recall>,
+    answered: Option<Answered>,
+    state: Option<(StateKey, TurnState)>,
+    shared: Record,
+}
+
+/// How a reply ended.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    /// The text of the first choice; none when there is none.
+    pub(super) text: Option<String>,
+    /// What upstream counted.
+    pub(super) usage: Option<Usage>,
+    /// Whether it ended as it should.
+    pub(super) complete: bool,
+}
+
+impl Outcome {
+    /// Nothing happened that is worth recording: no target answered, or with an error.
+    fn release(&mut self) {
+        self.reservation = None;
+    }
+
+    /// Records the exchange; the result resolves when it is durable. `None` when there is nothing to wait for.
+    pub(super) fn finish(mut self, ending: Ending) -> Option<Committed> {
+        self.record(ending)
+    }
+
+    fn record(&mut self, ending: Ending) -> Option<Committed> {
+        let slot = self.reservation.take()?.slot;
+        if let (Some(usage), Some(answered)) = (ending.usage, &self.answered) {
+            let metrics = &self.shared.metrics;
+            metrics.tokens.add(Direction::Input, usage.prompt_tokens);
+            metrics.tokens.add(Direction::Output, usage.completion_tokens);
+            metrics.tokens.add(Direction::Cached, usage.cached_tokens);
+            metrics.tokens.add(Direction::Reasoning, usage.reasoning_tokens);
+            if let Some(estimate) = answered.fitted.report.sent {
+                metrics.observe_token_estimate(estimate as u64, usage.prompt_tokens);
+            }
+        }
+        let finished = turn::finished(
+            &self.call,
+            &self.recall,
+            self.answered.as_ref(),
+            self.state.take(),
+            ending.text,
+            ending.complete,
+            self.shared.clock.now(),
+        )?;
+        Some(slot?.finish(finished))
+    }
+
+    /// Turns upstream's answer into the client's reply.
+    fn reply(mut self, routed: Routed<UpstreamBody>, full: bool) -> Response<ReplyBody> {
+        let Routed { response, fitted, target, attempts, withhold_usage } = routed;
+        let (mut parts, body) = response.into_parts();
+        let ok = parts.status == StatusCode::OK;
+        let sse = parts.headers.get(CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"text/event-stream"));
+
+        let headers = &mut parts.headers;
+        set(headers, "x-backstory-exchange", &self.call.stamp.exchange.to_string());
+        set(headers, "x-backstory-target", &format!("{target}; attempts={attempts}"));
+        let memory = memory_header(&self.recall, fitted.as_ref(), full);
+        set(headers, "x-backstory-memory", &memory);
+        let context = fitted.as_ref().and_then(context_header).unwrap_or_default();
+        if !context.is_empty() {
+            set(headers, "x-backstory-context", &context);
+        }
+        let with_memory = fitted.as_ref().is_some_and(|f| !f.profile.is_empty() || !f.recollection.is_empty());
+        if with_memory {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        if sse {
+            headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+            let cache = if with_memory { "no-store, no-cache, no-transform" } else { "no-cache, no-transform" };
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+            // A stream that we may add to or take from has no length of upstream's.
+            headers.remove(CONTENT_LENGTH);
+        }
+
+        if let Some(fitted) = &fitted {
+            self.shared.metrics.tokens.add(Direction::Memory, fitted.report.memory_tokens as u64);
+            self.shared.metrics.cut_messages.inc_by(fitted.report.cut as u64);
+        }
+        if !ok {
+            self.release();
+            return Response::from_parts(parts, body_of(body));
+        }
+        if let Some(fitted) = fitted {
+            self.state = turn::state(&self.call, &self.recall, &fitted);
+            if let Some((key, state)) = self.state.clone() {
+                self.shared.states.put(key, self.recall.epoch, state);
+            }
+            self.answered = Some(Answered { fitted, target, memory, context });
+        }
+        let options = TeeOptions {
+            sse,
+            // What is held back at the end waits for what has to be durable.
+            record: self.records(),
+            withhold_usage: withhold_usage && sse,
+            commit_wait: self.shared.commit_wait,
+            keepalive: if sse { self.shared.keepalive } else { Duration::ZERO },
+        };
+        let metrics = Arc::clone(&self.shared.metrics);
+        let tee = Tee::new(body, self, &options, metrics);
+        Response::from_parts(parts, tee.boxed_unsync())
+    }
+
+    /// Whether the end of this exchange goes into the outbox with something to learn from.
+    fn records(&self) -> bool {
+        self.call.identity.memory.write && self.reservation.as_ref().is_some_and(|r| r.slot.is_some())
+    }
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        // The client left before the reply began, or upstream's future was dropped: what the user said still counts.
+        let _not_awaited = self.record(Ending::default());
+    }
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome").field("open", &self.reservation.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// A body that is passed on as it is.
+fn body_of(body: UpstreamBody) -> ReplyBody {
+    http_body_util::StreamBody::new(futures_util::stream::unfold(body, |mut body| async move {
+        let next = body.next().await?;
+        Some((next.map(http_body::Frame::data).map_err(Into::into), body))
+    }))
+    .boxed_unsync()
+}
+
+/// Returns the value of `x-backstory-memory`.
+pub fn memory_header(recall: &Recall, fitted: Option<&Fitted>, full: bool) -> String {
+    if full {
+        return "skipped; reason=outbox-full".to_owned();
+    }
+    let (mut facts, mut episodes, tokens) =
+        fitted.map_or((0, 0, 0), |f| (f.report.n_facts, f.report.n_episodes, f.report.memory_tokens));
+    if let MemoryOutcome::Pinned { n_facts, n_episodes } = recall.outcome {
+        (facts, episodes) = (n_facts, n_episodes);
+    }
+    let shown = fitted.is_some_and(|f| !f.profile.is_empty() || !f.recollection.is_empty());
+    let hit = format!("hit; facts={facts}; episodes={episodes}; tokens={tokens}");
+    match recall.outcome {
+        MemoryOutcome::Skipped(reason) => format!("skipped; reason={reason}"),
+        MemoryOutcome::Timeout => "timeout".to_owned(),
+        MemoryOutcome::Error => "error".to_owned(),
+        MemoryOutcome::Pinned { .. } | MemoryOutcome::Asked { degraded: None } => {
+            if shown {
+                hit
+            } else {
+                "miss".to_owned()
+            }
+        }
+        MemoryOutcome::Asked { degraded: Some(channel) } => {
+            if shown {
+                format!("{hit}; degraded={channel}")
+            } else {
+                format!("miss; degraded={channel}")
+            }
+        }
+    }
+}
+
+/// Returns the value of `x-backstory-context`; `None` where nothing was counted.
+pub fn context_header(fitted: &Fitted) -> Option<String> {
+    let report = &fitted.report;
+    let (counted, sent) = (report.counted?, report.sent?);
+    let mut text = format!("counted={counted}; sent={sent}; cut={}", report.cut);
+    if let Some(budget) = report.budget {
+        text.push_str(&format!("; budget={budget}"));
+    }
+    Some(text)
+}
+
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}

@@ -1,0 +1,138 @@
+//! `Respond`: below it there are errors, above it only replies.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use tower::{Layer, Service};
+use tracing::Instrument;
+
+use super::body::{ReplyBody, full};
+use crate::base::{Clock, ErrorKind, ExchangeId, GatewayError, Random, RequestId};
+use crate::exchange::Stamp;
+use crate::telemetry::{Label, Metrics, Outcome, Route};
+use crate::wire::fault::envelope;
+
+/// A request with its names and times.
+#[derive(Debug)]
+pub struct Arrived<B> {
+    /// Names and times.
+    pub stamp: Stamp,
+    /// The request.
+    pub http: http::Request<B>,
+}
+
+/// Names each request, turns errors into OpenAI's envelope, counts replies.
+#[derive(Clone)]
+pub struct Respond {
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    metrics: Arc<Metrics>,
+    route: Route,
+}
+
+impl fmt::Debug for Respond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Respond").field("route", &self.route).finish_non_exhaustive()
+    }
+}
+
+impl Respond {
+    /// Makes the layer for one route (a metric label).
+    pub fn new(clock: Arc<dyn Clock>, random: Arc<dyn Random>, metrics: Arc<Metrics>, route: Route) -> Self {
+        Self { clock, random, metrics, route }
+    }
+}
+
+impl<S> Layer<S> for Respond {
+    type Service = Responding<S>;
+
+    fn layer(&self, inner: S) -> Responding<S> {
+        Responding { inner, shared: self.clone() }
+    }
+}
+
+/// The service of [`Respond`].
+#[derive(Clone, Debug)]
+pub struct Responding<S> {
+    inner: S,
+    shared: Respond,
+}
+
+impl<S, B> Service<http::Request<B>> for Responding<S>
+where
+    B: Send + 'static,
+    S: Service<Arrived<B>, Response = Response<ReplyBody>, Error = GatewayError> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<ReplyBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // An error of readiness is told by the call that follows, which can answer it.
+        match self.inner.poll_ready(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn call(&mut self, http: http::Request<B>) -> Self::Future {
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let Respond { clock, random, metrics, route } = self.shared.clone();
+        let at = clock.now();
+        let stamp = Stamp {
+            id: RequestId::generate(at, &*random),
+            exchange: ExchangeId::generate(at, &*random),
+            at,
+            started: Instant::now(),
+        };
+        let span = tracing::debug_span!("request", request_id = %stamp.id, route = route.text());
+        Box::pin(
+            async move {
+                let mut reply = match inner.call(Arrived { stamp, http }).await {
+                    Ok(reply) => reply,
+                    Err(error) => respond(&error, stamp.id),
+                };
+                if let Ok(id) = HeaderValue::from_str(&stamp.id.to_string()) {
+                    reply.headers_mut().insert("x-request-id", id);
+                }
+                metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
+                Ok(reply)
+            }
+            .instrument(span),
+        )
+    }
+}
+
+/// Turns an error into a reply, and logs it where someone may have to act on it.
+#[must_use]
+pub fn respond(error: &GatewayError, request_id: RequestId) -> Response<ReplyBody> {
+    let causes = error.causes();
+    let causes = causes.as_deref().unwrap_or_default();
+    match error.kind {
+        ErrorKind::Internal => {
+            tracing::error!(%request_id, kind = ?error.kind, causes, "request failed by our own fault");
+        }
+        ErrorKind::UpstreamFailed | ErrorKind::UpstreamTimeout | ErrorKind::Overloaded => {
+            tracing::warn!(%request_id, kind = ?error.kind, causes, "request failed");
+        }
+        _ => tracing::debug!(%request_id, kind = ?error.kind, causes, "request refused"),
+    }
+    let mut reply = Response::new(full(envelope(error)));
+    *reply.status_mut() = StatusCode::from_u16(error.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(after) = error.retry_after {
+        // Whole seconds, rounded up: a client that waits so long does not come too early.
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    }
+    reply
+}
