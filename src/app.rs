@@ -1,1 +1,164 @@
-//! Placeholder.
+//! Builds stores, services and tasks from the configuration: the only place that wires.
+
+mod build;
+mod learn;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use build::{BuildError, Parts, build};
+
+use crate::access::Keys;
+use crate::base::{Clock, Random};
+use crate::context::{Digests, Policy};
+use crate::jobs::{LearnCounters, Outbox, WorkerCounters};
+use crate::memory::{KeySchema, Scope};
+use crate::recall::Recall;
+use crate::states::States;
+use crate::store::Store;
+use crate::telemetry::{LearnedAs, Metrics, raise_to};
+use crate::tokens::Counter;
+use crate::upstream::{Passthrough, Route, Routes};
+
+/// Everything that runs.
+pub struct App {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes ids.
+    pub random: Arc<dyn Random>,
+    /// The records.
+    pub store: Arc<dyn Store>,
+    /// The queue to what is learned.
+    pub outbox: Outbox,
+    /// What is remembered, held in memory.
+    pub recall: Arc<Recall>,
+    /// Conversation states.
+    pub states: Arc<States>,
+    /// The key schema of facts.
+    pub schema: Arc<KeySchema>,
+    /// Who may ask.
+    pub keys: Arc<Keys>,
+    /// Where a model's name leads.
+    pub routes: Arc<Routes>,
+    /// The innermost service.
+    pub upstream: Route,
+    /// Paths that we do not know.
+    pub passthrough: Arc<Passthrough>,
+    /// Counts tokens.
+    pub counter: Arc<Counter>,
+    /// Digests of what was cut.
+    pub digests: Arc<Digests>,
+    /// Counts everything else.
+    pub metrics: Arc<Metrics>,
+    /// Requests at a time.
+    pub permits: Arc<Semaphore>,
+    /// Plain settings of the layers.
+    pub settings: Settings,
+    /// Every task belongs to it.
+    pub tracker: TaskTracker,
+    /// Cancelled when no new request is to be taken.
+    pub stop: CancellationToken,
+    /// Cancelled when the background work is to end: after the replies have.
+    pub halt: CancellationToken,
+    worker: Arc<WorkerCounters>,
+    learner: Arc<LearnCounters>,
+    /// Why there is no memory, when the store could not be opened.
+    degraded: Option<String>,
+}
+
+/// Plain settings of the layers.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Largest request body, in bytes.
+    pub max_body_bytes: usize,
+    /// How long the end of a reply waits for the outbox.
+    pub commit_wait: Duration,
+    /// After how much silence a comment keeps a stream alive; zero = never.
+    pub keepalive: Duration,
+    /// How long recall may take.
+    pub recall_deadline: Duration,
+    /// How long running replies may take to end after a stop.
+    pub drain: Duration,
+    /// The budget policy before a key's own cap.
+    pub policy: Policy,
+    /// Only loopback names and origins are served.
+    pub loopback_only: bool,
+    /// Seconds in which the weight of an episode added by API halves; 0 = it does not fade.
+    pub episode_half_life: i64,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// Drops everything cached about a scope: it was changed by hand, or erased.
+    pub fn forget_cached(&self, scope: &Scope) {
+        self.recall.invalidate(scope);
+        self.states.forget(scope);
+        // Digests are known by hashes, not by scope; they are made again where they are needed.
+        self.digests.clear();
+    }
+
+    /// Whether requests can be served, and how well; a JSON object for `/readyz`.
+    #[must_use]
+    pub fn readiness(&self) -> (StatusCode, String) {
+        let health = self.outbox.health();
+        let failing = health.failing_since.is_some();
+        let (status, state) = if self.stop.is_cancelled() {
+            (StatusCode::SERVICE_UNAVAILABLE, "stopping")
+        } else if self.degraded.is_some() || failing {
+            // Requests pass without memory: that is worth an alarm, not an outage.
+            (StatusCode::OK, "degraded")
+        } else {
+            (StatusCode::OK, "ready")
+        };
+        let store = match (&self.degraded, failing) {
+            (Some(reason), _) => reason.as_str(),
+            (None, true) => "the store cannot be written; exchanges wait in memory",
+            (None, false) => "ok",
+        };
+        (
+            status,
+            format!("{}\n", serde_json::json!({"status": state, "store": store, "version": env!("CARGO_PKG_VERSION")})),
+        )
+    }
+
+    /// Brings the gauges up to date that are read, not counted.
+    pub async fn observe(&self) {
+        let health = self.outbox.health();
+        self.metrics.set_store_degraded(self.degraded.is_some() || health.failing_since.is_some());
+        raise_to(&self.metrics.outbox_appended, health.appended_total);
+        let learned = &self.metrics.learned;
+        let totals = [
+            (LearnedAs::Applied, &self.learner.applied),
+            (LearnedAs::Seen, &self.learner.seen),
+            (LearnedAs::Stale, &self.learner.stale),
+            (LearnedAs::Erased, &self.learner.erased),
+            (LearnedAs::NotOurs, &self.learner.not_ours),
+            (LearnedAs::Retried, &self.worker.retried),
+            (LearnedAs::Dead, &self.worker.dead),
+        ];
+        for (label, total) in totals {
+            learned.raise_to(label, total.load(Ordering::Relaxed));
+        }
+        match self.store.depth().await {
+            Ok(depth) => {
+                let age =
+                    depth.oldest.map(|oldest| Duration::from_millis(self.clock.now().since(oldest).unsigned_abs()));
+                self.metrics.set_outbox(depth.waiting + health.queued, age);
+            }
+            // The store is down: what waits is at least what waits in this process.
+            Err(_) => self.metrics.set_outbox(health.queued, None),
+        }
+    }
+}

@@ -1,6 +1,34 @@
-//! The APIs beside the data plane: what people and apps do to memories.
+//! What people and apps ask of the gateway beside chat: explain, recall, and the memory API.
 //!
-//! Handlers read a request, call a store or a pure function, and answer in JSON; every error is in OpenAI's envelope. No
-//! policy and no SQL here.
+//! Handlers only translate: who may do what is decided in `access`, what a change does in `memory::edit`, how it is kept in `store`.
 
+mod explain;
+mod identity;
 pub mod memory;
+mod recall;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::post;
+
+pub use explain::explain;
+
+use crate::app::App;
+
+/// The routes under `/memory/v1`.
+pub fn routes(app: &Arc<App>) -> Router {
+    let state = memory::MemoryApi {
+        store: Arc::clone(&app.store),
+        identify: Arc::new(identity::ByKey(Arc::clone(app))),
+        changed: Arc::new(identity::Caches(Arc::clone(app))),
+        clock: Arc::clone(&app.clock),
+        random: Arc::clone(&app.random),
+        episode_half_life: app.settings.episode_half_life,
+    };
+    Router::new()
+        .route("/memory/v1/explain", post(explain::handle))
+        .route("/memory/v1/recall", post(recall::handle))
+        .with_state(Arc::clone(app))
+        .merge(memory::router(state))
+}

@@ -2,21 +2,21 @@
 
 use std::path::Path;
 
-use crate::config::{Config, Env};
+use crate::config::{Config, Env, Overrides};
 
 /// What a command prints, and whether it succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub(super) struct Checked {
     /// The text for the terminal, without a line break at its end.
-    pub text: String,
+    pub(super) text: String,
     /// The exit code: 0 = the configuration is good, 1 = it is not.
-    pub code: u8,
+    pub(super) code: u8,
 }
 
 /// Checks the file at `path`, else the one that `BACKSTORY_CONFIG` names, else the defaults.
 #[must_use]
-pub fn run(path: Option<&Path>, env: &dyn Env) -> Checked {
-    let config = match Config::load(path, env) {
+pub(super) fn run(overrides: &Overrides, path: Option<&Path>, env: &dyn Env) -> Checked {
+    let config = match Config::load_with(path, env, overrides) {
         Ok(config) => config,
         Err(errors) => return Checked { text: errors.to_string(), code: 1 },
     };
@@ -67,7 +67,7 @@ mod tests {
     }
 
     fn check(text: &'static str) -> Checked {
-        run(Some(Path::new("b.toml")), &OneFile(text))
+        run(&Overrides::default(), Some(Path::new("b.toml")), &OneFile(text))
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
         let checked = check("[[providers]]\nname='p'\nbase_url='http://h/v1'\n[[keys]]\nkey='k'");
         assert_eq!(checked.code, 0);
         assert_eq!(checked.text, "config ok: b.toml: listens on 127.0.0.1:8080, 1 provider, 0 models, 1 key");
-        assert!(run(None, &OneFile("")).text.contains("built-in defaults"));
+        assert!(run(&Overrides::default(), None, &OneFile("")).text.contains("built-in defaults"));
     }
 
     /// BerriAI/litellm#32962: an unknown key and a dangling name are both named at once.

@@ -1,1 +1,136 @@
-//! Placeholder.
+//! The command line: one file a command, this one for what they share.
+
+mod check;
+mod doctor;
+mod explain;
+mod mock;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, ConfigErrors, Overrides, SystemEnv};
+
+/// An OpenAI-compatible gateway with a memory: repoint base_url, and the next conversation remembers.
+#[derive(Debug, Parser)]
+#[command(name = "backstory", version, about, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the gateway. Without a config: on loopback, for one person, the client's own key passed to --upstream
+    Serve(serve::ServeArgs),
+    /// Reads the config and prints every mistake in it, or what it says
+    Check(ConfigArgs),
+    /// Looks at config, data folder, store and upstreams, and says what to do about what is wrong
+    Doctor(ConfigArgs),
+    /// Shows what would be sent for a chat request (a file, or - for standard input) and why, without sending it
+    Explain(explain::ExplainArgs),
+    /// Runs a scripted upstream, to see the whole loop without an API key
+    Mock(mock::MockArgs),
+}
+
+/// Where the configuration comes from.
+#[derive(Clone, Debug, Args)]
+pub struct ConfigArgs {
+    /// The config file; else the one named by BACKSTORY_CONFIG; else the built-in defaults
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address to listen on, as in 127.0.0.1:8080
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Base URL of the default upstream, as in https://api.openai.com/v1
+    #[arg(long, value_name = "URL")]
+    upstream: Option<String>,
+    /// Folder of the embedded store
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Listen on a non-loopback address without keys all the same: everyone who can reach it may use it
+    #[arg(long)]
+    allow_open: bool,
+}
+
+impl ConfigArgs {
+    fn overrides(&self) -> Overrides {
+        Overrides {
+            listen: self.listen.clone(),
+            upstream: self.upstream.clone(),
+            data: self.data.clone(),
+            allow_open: self.allow_open,
+        }
+    }
+
+    fn load(&self) -> Result<Config, ConfigErrors> {
+        Config::load_with(self.config.as_deref(), &SystemEnv, &self.overrides())
+    }
+}
+
+/// Runs the command line.
+pub fn run(cli: Cli) -> ExitCode {
+    match cli.command {
+        Command::Check(args) => {
+            let checked = check::run(&args.overrides(), args.config.as_deref(), &SystemEnv);
+            if checked.code == 0 {
+                say(&checked.text)
+            } else {
+                complain(&checked.text)
+            }
+            ExitCode::from(checked.code)
+        }
+        Command::Serve(args) => on_runtime(serve::run(args)),
+        Command::Doctor(args) => on_runtime(doctor::run(args)),
+        Command::Explain(args) => on_runtime(explain::run(args)),
+        Command::Mock(args) => on_runtime(mock::run(args)),
+    }
+}
+
+fn on_runtime(command: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(command),
+        Err(error) => {
+            complain(&format!("the async runtime cannot be started: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a line to standard output.
+#[expect(clippy::print_stdout, reason = "this is what a command says")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+/// Prints a line to standard error.
+#[expect(clippy::print_stderr, reason = "this is how a command complains")]
+fn complain(text: &str) {
+    eprintln!("backstory: {text}");
+}
+
+/// A signal that asks for the end: SIGTERM, or ctrl-c.
+async fn asked_to_stop() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => {
+                tokio::select! {
+                    _ = interrupt => {}
+                    _ = terminate.recv() => {}
+                }
+            }
+            Err(_) => {
+                let _ = interrupt.await;
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = interrupt.await;
+    }
+}

@@ -1,0 +1,127 @@
+//! `POST /memory/v1/explain`: what would be sent for a chat request and why. Nobody is called, nothing is learned.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::State;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::Full;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::base::{ExchangeId, GatewayError, RequestId};
+use crate::context::{Fate, Fitted};
+use crate::exchange::{Authenticated, Recalled, Stamp};
+use crate::layers::{Decode, Identify, Kind, Stage, context_header, memory_header, read_body, respond};
+use crate::telemetry::{Outcome, Route};
+
+/// Explains a request given as its headers and body; returns a JSON object.
+///
+/// # Errors
+/// As the request itself would be refused.
+pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<String, GatewayError> {
+    let at = app.clock.now();
+    let stamp = Stamp {
+        id: RequestId::generate(at, &*app.random),
+        exchange: ExchangeId::generate(at, &*app.random),
+        at,
+        started: Instant::now(),
+    };
+    let (principal, credential) = app.keys.authenticate(headers)?;
+    let mut http = Request::new(Full::new(body));
+    *http.headers_mut() = headers.clone();
+    let decoded = Decode { kind: Kind::Chat, max_body_bytes: app.settings.max_body_bytes }
+        .run(Authenticated { stamp, principal, credential, http })
+        .await?;
+    let call = Arc::new(Identify { policy: app.settings.policy.clone() }.run(decoded).await?);
+    let recall = Arc::new(app.recall_stage().ask(&call).await);
+    let recalled = Recalled { call, reservation: (), recall };
+    let (fitted, target) = app.upstream.preview(&recalled).await?;
+
+    let request: Box<RawValue> = serde_json::from_slice(&fitted.body).map_err(GatewayError::internal)?;
+    let why: Vec<Value> =
+        recalled.recall.why.iter().map(|w| json!({"id": w.id, "score": w.score, "reason": w.reason})).collect();
+    let explained = Explained {
+        target,
+        memory: memory_header(&recalled.recall, Some(&fitted), false),
+        context: context_header(&fitted),
+        tokens: table(&fitted),
+        digest: fitted.report.digest.to_string(),
+        recalled: json!({
+            "profile": &*fitted.profile,
+            "recollection": &*fitted.recollection,
+            "facts": fitted.facts_shown,
+            "episodes": fitted.episodes_shown,
+            "why": why,
+        }),
+        request,
+    };
+    serde_json::to_string(&explained).map_err(GatewayError::internal)
+}
+
+/// The request is raw: it stands in the answer as it would be sent.
+#[derive(serde::Serialize)]
+struct Explained {
+    target: String,
+    memory: String,
+    context: Option<String>,
+    tokens: Value,
+    digest: String,
+    recalled: Value,
+    request: Box<RawValue>,
+}
+
+/// The token table: a row for each of the client's messages, and the sums.
+fn table(fitted: &Fitted) -> Value {
+    let report = &fitted.report;
+    let rows: Vec<Value> = report
+        .messages
+        .iter()
+        .enumerate()
+        .map(|(index, row)| {
+            let fate = match row.fate {
+                Fate::Pinned => "pinned",
+                Fate::Kept => "kept",
+                Fate::Cut => "cut",
+            };
+            json!({"message": index, "role": row.role.as_str(), "tokens": row.tokens, "fate": fate})
+        })
+        .collect();
+    json!({
+        "messages": rows,
+        "fixed": report.fixed,
+        "memory": report.memory_tokens,
+        "counted": report.counted,
+        "sent": report.sent,
+        "cut": report.cut,
+        "shortened": report.shortened,
+        "budget": report.budget,
+    })
+}
+
+pub(super) async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let explained = match read_body(&parts.headers, body, app.settings.max_body_bytes).await {
+        Ok(body) => explain(&app, &parts.headers, body).await,
+        Err(error) => Err(error),
+    };
+    let reply = answer(explained);
+    app.metrics.requests.inc(Route::Explain, Outcome::of_status(reply.status().as_u16()));
+    reply
+}
+
+/// A JSON text, or an error in OpenAI's envelope.
+pub(super) fn answer(result: Result<String, GatewayError>) -> Response<Body> {
+    match result {
+        Ok(text) => {
+            let mut reply = Response::new(Body::from(text));
+            reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            reply
+        }
+        Err(error) => respond(&error, RequestId(0)).map(Body::new),
+    }
+}

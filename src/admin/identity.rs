@@ -1,0 +1,49 @@
+//! Who calls the memory API, and which caches hear of what it writes.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use super::memory::{Caller, Changed, Identify};
+use crate::access::identify;
+use crate::app::App;
+use crate::base::GatewayError;
+use crate::config::ApiAccess;
+use crate::exchange::MemoryApi;
+use crate::memory::Scope;
+
+/// Callers by their key, as in chat.
+pub(super) struct ByKey(pub(super) Arc<App>);
+
+impl Identify for ByKey {
+    fn caller(&self, headers: &HeaderMap) -> Result<Caller, GatewayError> {
+        let (principal, _) = self.0.keys.authenticate(headers)?;
+        let identity = identify(&principal, headers, &())?;
+        let own = identity.namespace == principal.namespace || principal.any_namespace;
+        let allowed = match principal.memory_api {
+            MemoryApi::Off => ApiAccess::Off,
+            MemoryApi::Read => ApiAccess::Read,
+            MemoryApi::Write => ApiAccess::Write,
+        };
+        Ok(Caller {
+            scope: identity.scope,
+            tenant: Arc::clone(&principal.tenant),
+            namespace: identity.namespace,
+            namespaces_readable: principal.read_namespaces.clone(),
+            // A granted namespace is read, never written.
+            memory_api: if own { allowed } else { allowed.min(ApiAccess::Read) },
+            may_edit: principal.may_edit,
+            admin: false,
+            max_sensitivity: principal.max_sensitivity,
+        })
+    }
+}
+
+/// The caches of this process.
+pub(super) struct Caches(pub(super) Arc<App>);
+
+impl Changed for Caches {
+    fn changed(&self, scope: &Scope) {
+        self.0.forget_cached(scope);
+    }
+}

@@ -1,0 +1,382 @@
+//! From a configuration to a running [`App`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::learn::{Cached, decide};
+use super::{App, Settings};
+use crate::access::{ClientMode, Keys};
+use crate::base::{Clock, Random};
+use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
+use crate::context::{Digests, Overflow, Policy, Profile};
+use crate::exchange::{MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
+use crate::jobs::{ExtractLearner, OutboxConfig, Worker, WorkerConfig, outbox};
+use crate::memory::redact::redact_turn;
+use crate::memory::{KeySchema, Sensitivity};
+use crate::recall::{Recall, RecallConfig};
+use crate::states::States;
+use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
+use crate::store::{Store, StoreError, Unreachable};
+use crate::telemetry::Metrics;
+use crate::tokens::{Counter, ModelTable};
+use crate::upstream::{Auth, Passthrough, Provider, ProviderConfig, Retry, Route, Routes, TargetConfig, Timeouts};
+
+/// Token counts that are kept, in bytes.
+const COUNT_CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// Digests that are kept, in bytes.
+const DIGEST_CACHE_BYTES: u64 = 16 * 1024 * 1024;
+/// How often what has run out is swept from the store.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
+/// At most so many rows a sweep.
+const SWEEP_ROWS: u32 = 5_000;
+
+/// Why the app could not be built. The texts say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Something is configured that this build cannot do.
+    #[error("this build cannot do what the configuration asks for:\n{}", .0.iter().map(|s| format!("  - {s}")).collect::<Vec<_>>().join("\n"))]
+    Unsupported(Vec<String>),
+    /// The data folder cannot be made.
+    #[error("the data folder {folder} cannot be made: {source}; choose another with --data DIR or [store] data")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A provider cannot be set up.
+    #[error("provider `{name}`: {reason}")]
+    Provider {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What comes from outside the configuration.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes ids and salts.
+    pub random: Arc<dyn Random>,
+}
+
+/// Opens the store, starts the background tasks, and wires everything.
+///
+/// A store that cannot be opened (locked, corrupt, of a newer version) does not keep the gateway from serving: it then passes requests without memory, and
+/// says so in the log, in `/readyz` and in each reply.
+///
+/// # Errors
+/// See [`BuildError`].
+pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<App>, BuildError> {
+    let unsupported = config.unsupported();
+    if !unsupported.is_empty() {
+        return Err(BuildError::Unsupported(unsupported));
+    }
+    let Parts { clock, random } = parts;
+    let (tracker, stop, halt) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+    let metrics = Arc::new(Metrics::new());
+    let schema = Arc::new(KeySchema::builtin().clone());
+
+    let (store, degraded) = open_store(config, env).await?;
+    let fresh = std::array::from_fn(|_| random.next_u64() as u8);
+    let salt = match store.shared_secret("tenant-salt", &fresh).await {
+        Ok(salt) => salt,
+        Err(_) => fresh,
+    };
+    let recall = Arc::new(Recall::new(Arc::clone(&store), recall_config(config)));
+    let states = Arc::new(States::new(Arc::clone(&store)));
+
+    let outbox =
+        outbox(Arc::clone(&store), OutboxConfig::default(), redact_turn, Arc::clone(&clock), &tracker, halt.clone());
+    let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
+    let learner = ExtractLearner::new(
+        Arc::clone(&store),
+        decide(Arc::clone(&schema), Arc::clone(&random)),
+        Arc::clone(&cached) as Arc<_>,
+        cached,
+        Arc::clone(&clock),
+    );
+    let learned = learner.counters();
+    let owner = format!("{:016x}", random.next_u64());
+    let worker = Worker::new(
+        Arc::clone(&store),
+        Arc::new(learner),
+        Arc::clone(&clock),
+        Arc::clone(&random),
+        outbox.appended(),
+        WorkerConfig::named(owner),
+    );
+    let worker_counters = worker.counters();
+    if degraded.is_none() && config.extract.rules {
+        tracker.spawn(worker.run(halt.clone()));
+    }
+    if degraded.is_none() {
+        tracker.spawn(sweep(Arc::clone(&store), Arc::clone(&clock), config.store.trace_days, halt.clone()));
+    }
+
+    let routes = Arc::new(routes(config)?);
+    let counter = Arc::new(Counter::new(COUNT_CACHE_BYTES));
+    let timeouts = Timeouts {
+        header: config.timeouts.header.unwrap_or_default(),
+        first_token: config.timeouts.first_token.unwrap_or_default(),
+        idle: config.timeouts.idle.unwrap_or_default(),
+        total: config.timeouts.total.unwrap_or_default(),
+    };
+    let retry = Retry { attempts: config.retry.attempts };
+    let digests = Arc::new(Digests::new(DIGEST_CACHE_BYTES));
+    let upstream = Route::new(
+        Arc::clone(&routes),
+        Arc::clone(&counter),
+        Arc::clone(&digests),
+        timeouts,
+        retry,
+        Arc::clone(&metrics),
+    );
+    let listen = config.server.listen;
+    Ok(Arc::new(App {
+        passthrough: Arc::new(Passthrough::new(Arc::clone(&routes), timeouts)),
+        keys: Arc::new(keys(config, salt)),
+        permits: Arc::new(Semaphore::new(config.server.max_concurrency.min(Semaphore::MAX_PERMITS))),
+        settings: Settings {
+            max_body_bytes: config.server.max_body_bytes,
+            commit_wait: config.store.acknowledge_wait,
+            keepalive: config.server.keepalive.unwrap_or_default(),
+            recall_deadline: config.recall.deadline,
+            drain: config.server.drain,
+            policy: policy(config),
+            loopback_only: listen.ip().is_loopback() && config.is_client_mode(),
+            episode_half_life: config.memory.rules.episode_half_life.map_or(0, |d| d.as_secs() as i64),
+        },
+        clock,
+        random,
+        store,
+        outbox,
+        recall,
+        states,
+        schema,
+        routes,
+        upstream,
+        counter,
+        digests,
+        metrics,
+        tracker,
+        stop,
+        halt,
+        worker: worker_counters,
+        learner: learned,
+        degraded,
+    }))
+}
+
+async fn open_store(config: &Config, env: &dyn Env) -> Result<(Arc<dyn Store>, Option<String>), BuildError> {
+    let path = match &config.store.url {
+        StoreUrl::Sqlite(path) => path.clone(),
+        _ => config.data_folder(env).join("backstory.db"),
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|source| BuildError::Folder { folder: folder.display().to_string(), source })?;
+    }
+    let options = SqliteOptions {
+        path: Some(path.clone()),
+        durability: match config.store.durability {
+            config::Durability::Process => Durability::Process,
+            config::Durability::Power => Durability::Power,
+        },
+        ..SqliteOptions::default()
+    };
+    match SqliteStore::open(options).await {
+        Ok(store) => Ok((Arc::new(store), None)),
+        Err(error) => {
+            let reason = reason_of(&error);
+            tracing::error!(
+                database = %path.display(), reason,
+                "the memory store cannot be opened: requests pass WITHOUT memory until it is repaired and the gateway restarted"
+            );
+            Ok((Arc::new(Unreachable::new(reason.clone())), Some(reason)))
+        }
+    }
+}
+
+fn reason_of(error: &StoreError) -> String {
+    match error {
+        StoreError::Driver { doing, source } => format!("{doing}: {source}"),
+        other => other.to_string(),
+    }
+}
+
+fn recall_config(config: &Config) -> RecallConfig {
+    let mut recall = RecallConfig::default();
+    recall.max_episodes = config.recall.max_episodes as usize;
+    recall.floor = config.recall.floor;
+    recall.weights.turn = config.recall.weights.turn;
+    recall.weights.neighbours = config.recall.weights.neighbours;
+    recall.weights.session = config.recall.weights.session;
+    recall.weights.assistant = config.recall.weights.assistant;
+    recall.max_episodes_per_scope = config.memory.rules.max_episodes as usize;
+    recall
+}
+
+fn policy(config: &Config) -> Policy {
+    let budget = &config.budget;
+    Policy {
+        max_input_tokens: budget.max_input_tokens.unwrap_or(0) as usize,
+        memory_tokens: budget.memory_tokens as usize,
+        output_share: budget.output_reserve,
+        profile: match budget.profile {
+            config::Profile::Single => Profile::Single,
+            config::Profile::Chat => Profile::Chat,
+            config::Profile::Task => Profile::Task,
+        },
+        low_water: budget.low_water,
+        overflow: match budget.overflow {
+            config::Overflow::Trim => Overflow::Trim,
+            config::Overflow::Reject => Overflow::Reject,
+            config::Overflow::Shorten => Overflow::Shorten,
+        },
+    }
+}
+
+fn routes(config: &Config) -> Result<Routes, BuildError> {
+    let connect_timeout = config.timeouts.connect.unwrap_or(Duration::from_secs(3600));
+    let mut providers: HashMap<&str, Arc<Provider>> = HashMap::new();
+    let mut default = None;
+    for entry in &config.providers {
+        let failed = |reason: String| BuildError::Provider { name: entry.name.clone(), reason };
+        let mut headers = HeaderMap::new();
+        for (name, value) in &entry.headers {
+            let name: HeaderName = name.parse().map_err(|_| failed(format!("`{name}` is no header name")))?;
+            let mut value = HeaderValue::from_str(value.expose())
+                .map_err(|_| failed(format!("the value of `{name}` is no header value")))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let provider = Provider::new(ProviderConfig {
+            name: entry.name.clone(),
+            base_url: entry.base_url.clone(),
+            auth: match &entry.api_key {
+                ProviderKey::Client => Auth::Client,
+                ProviderKey::Own(key) => Auth::Key(key.clone()),
+                ProviderKey::None => Auth::None,
+            },
+            headers,
+            connect_timeout,
+        })
+        .map_err(|error| failed(error.causes().unwrap_or_else(|| error.to_string())))?;
+        let provider = Arc::new(provider);
+        if entry.default {
+            default = Some(Arc::clone(&provider));
+        }
+        providers.insert(&entry.name, provider);
+    }
+    let mut models = Vec::new();
+    for model in &config.models {
+        // Lower order first; within one order the heavier first.
+        let mut targets: Vec<_> = model.targets.iter().filter(|t| t.weight > 0).collect();
+        targets.sort_by_key(|t| (t.order, std::cmp::Reverse(t.weight)));
+        let targets = targets
+            .into_iter()
+            .filter_map(|target| {
+                Some(TargetConfig {
+                    provider: Arc::clone(providers.get(target.provider.as_str())?),
+                    model: target.model.clone(),
+                    window: target.window.map(|n| n as usize),
+                    max_output: target.max_output.map(|n| n as usize),
+                })
+            })
+            .collect();
+        models.push((model.name.clone(), targets));
+    }
+    Ok(Routes::new(models, default, ModelTable::built_in()))
+}
+
+fn keys(config: &Config, salt: [u8; 32]) -> Keys {
+    if config.is_client_mode() {
+        let template = Principal {
+            tenant: "local".into(),
+            namespace: "default".into(),
+            read_namespaces: Vec::new(),
+            any_namespace: true,
+            subject: SubjectRule {
+                from: vec![
+                    SubjectSource::Header,
+                    SubjectSource::MetadataUserId,
+                    SubjectSource::SafetyIdentifier,
+                    SubjectSource::User,
+                ],
+                default: config.default_subject.as_deref().map(Arc::from),
+                may_name: true,
+            },
+            memory: Switch::ON,
+            memory_api: MemoryApi::Write,
+            may_edit: true,
+            models: Vec::new(),
+            passthrough: Vec::new(),
+            max_sensitivity: Sensitivity::Sensitive,
+            max_input_tokens: 0,
+        };
+        let fixed_tenant = config.file.is_none();
+        return Keys::Client(Box::new(ClientMode { template, fixed_tenant, salt }));
+    }
+    Keys::Virtual(config.keys.iter().map(|key| (key.sha256, Arc::new(principal(key)))).collect())
+}
+
+fn principal(key: &config::Key) -> Principal {
+    Principal {
+        tenant: key.tenant.as_str().into(),
+        namespace: key.namespace.as_str().into(),
+        read_namespaces: key.read_namespaces.iter().map(|n| n.as_str().into()).collect(),
+        any_namespace: false,
+        subject: SubjectRule {
+            from: key
+                .subject_from
+                .iter()
+                .map(|from| match from {
+                    config::SubjectFrom::Header => SubjectSource::Header,
+                    config::SubjectFrom::MetadataUserId => SubjectSource::MetadataUserId,
+                    config::SubjectFrom::SafetyIdentifier => SubjectSource::SafetyIdentifier,
+                    config::SubjectFrom::User => SubjectSource::User,
+                })
+                .collect(),
+            default: key.default_subject.as_deref().map(Arc::from),
+            may_name: key.may_name_subject,
+        },
+        memory: Switch { read: key.memory.reads(), write: key.memory.writes() },
+        memory_api: match key.memory_api {
+            config::ApiAccess::Off => MemoryApi::Off,
+            config::ApiAccess::Read => MemoryApi::Read,
+            config::ApiAccess::Write => MemoryApi::Write,
+        },
+        may_edit: key.may_edit,
+        models: key.models.clone(),
+        passthrough: key.passthrough.clone(),
+        max_sensitivity: key.max_sensitivity,
+        max_input_tokens: key.max_input_tokens.unwrap_or(0) as usize,
+    }
+}
+
+/// Sweeps what has run out, now and then, in small pieces.
+async fn sweep(store: Arc<dyn Store>, clock: Arc<dyn Clock>, trace_days: u32, halt: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(SWEEP_EVERY) => {}
+            () = halt.cancelled() => return,
+        }
+        let now = clock.now();
+        let trace_before = now.plus_seconds(-i64::from(trace_days) * 24 * 3600);
+        match store.sweep(now, trace_before, SWEEP_ROWS).await {
+            Ok(rows) => tracing::debug!(rows, "swept what had run out"),
+            Err(error) => tracing::warn!(%error, "could not sweep; trying again later"),
+        }
+    }
+}

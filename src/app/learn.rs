@@ -1,0 +1,78 @@
+//! Ties the write path together: what the learner reads, how it decides, who is told.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::base::{EpisodeId, Random};
+use crate::extract::{self, DecideInput};
+use crate::jobs::{Decide, DecideArgs, FactSource, LearnObserver};
+use crate::memory::{Action, Fact, KeySchema, Scope};
+use crate::recall::Recall;
+use crate::store::{Learned, ProposalStatus, StoreError};
+use crate::telemetry::{ExtractOutcome, ExtractReason, FactAction, Metrics};
+
+/// The recall cache, as the write path sees it.
+pub(super) struct Cached {
+    pub(super) recall: Arc<Recall>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+#[async_trait]
+impl FactSource for Cached {
+    async fn facts(&self, scope: &Scope) -> Result<(i64, Vec<Arc<Fact>>), StoreError> {
+        self.recall.facts(scope).await
+    }
+
+    fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
+        self.recall.mentioning(scope, value)
+    }
+}
+
+impl LearnObserver for Cached {
+    fn learned(&self, scope: &Scope, revision: i64, learned: &Learned) {
+        self.recall.learned(scope, revision, learned);
+        for proposal in &learned.proposals {
+            let outcome = match proposal.status {
+                ProposalStatus::Accepted => ExtractOutcome::Accepted,
+                ProposalStatus::Refused => ExtractOutcome::Refused,
+                ProposalStatus::Quarantined => ExtractOutcome::Quarantined,
+            };
+            self.metrics.extracted.inc(outcome, ExtractReason::named(&proposal.reason));
+        }
+        for change in &learned.changes {
+            self.metrics.fact_changes.inc(fact_action(change.action));
+        }
+        self.metrics.episodes.inc_by(learned.episodes.len() as u64);
+    }
+}
+
+/// The metric label of what happened to a fact; what people do through the API is one label.
+fn fact_action(action: Action) -> FactAction {
+    match action {
+        Action::Insert => FactAction::Insert,
+        Action::Reinforce => FactAction::Reinforce,
+        Action::Supersede => FactAction::Supersede,
+        Action::Contest => FactAction::Contest,
+        Action::Retire => FactAction::Retire,
+        Action::Quarantine => FactAction::Quarantine,
+        Action::Expire => FactAction::Expire,
+        Action::Edit | Action::Confirm | Action::Lock | Action::Unlock | Action::Restore => FactAction::Edit,
+    }
+}
+
+/// The rules path as the learner calls it.
+pub(super) fn decide(schema: Arc<KeySchema>, random: Arc<dyn Random>) -> Arc<Decide> {
+    Arc::new(move |args: DecideArgs<'_>| {
+        extract::decide(&DecideInput {
+            turn: args.turn,
+            facts: args.facts,
+            schema: &schema,
+            revision: args.revision,
+            now: args.now,
+            ids: &*random,
+            tombstoned: args.barred,
+            mentioning: args.mentioning,
+        })
+    })
+}

@@ -1,0 +1,146 @@
+//! `backstory explain`: what would be sent for a request, and why.
+
+use std::io::Read;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use clap::Args;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use super::{ConfigArgs, complain, say};
+use crate::admin;
+use crate::app::{Parts, build};
+use crate::base::{SystemClock, SystemRandom};
+use crate::config::SystemEnv;
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// The gateway key of the request, where keys are configured
+    #[arg(long, env = "BACKSTORY_KEY", value_name = "KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// Whom the request is about (header x-backstory-user)
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// A lower budget, in tokens (header x-backstory-budget)
+    #[arg(long, value_name = "TOKENS")]
+    budget: Option<u32>,
+    /// Print the JSON answer instead of a table
+    #[arg(long)]
+    json: bool,
+    /// The request body: a file, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: String,
+}
+
+/// Reads the request, explains it in this process, and prints a table.
+pub(super) async fn run(args: ExplainArgs) -> ExitCode {
+    match explain(&args).await {
+        Ok(text) => {
+            say(&text);
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            complain(&problem);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn explain(args: &ExplainArgs) -> Result<String, String> {
+    let config = args.config.load().map_err(|errors| errors.to_string())?;
+    let body = read(&args.file).map_err(|error| format!("{} cannot be read: {error}", args.file))?;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let parts = Parts { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
+    let app = build(&config, &SystemEnv, parts).await.map_err(|error| error.to_string())?;
+    // Nothing is learned here: the background work ends before it begins.
+    app.halt.cancel();
+    let headers = headers(args)?;
+    let answer = admin::explain(&app, &headers, Bytes::from(body)).await.map_err(|error| error.to_string())?;
+    if args.json {
+        return Ok(answer);
+    }
+    let answer: Value = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
+    Ok(table(&answer))
+}
+
+fn read(file: &str) -> std::io::Result<Vec<u8>> {
+    if file == "-" {
+        let mut body = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut body)?;
+        return Ok(body);
+    }
+    std::fs::read(file)
+}
+
+fn headers(args: &ExplainArgs) -> Result<HeaderMap, String> {
+    let pairs = [
+        ("authorization", args.key.as_ref().map(|key| format!("Bearer {key}"))),
+        ("x-backstory-user", args.user.clone()),
+        ("x-backstory-budget", args.budget.map(|n| n.to_string())),
+    ];
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        if let Some(value) = value {
+            let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| format!("{name}: not a header value"))?;
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    Ok(headers)
+}
+
+fn table(answer: &Value) -> String {
+    let text = |pointer: &str| match answer.pointer(pointer) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(other) => other.to_string(),
+    };
+    let mut out = format!(
+        "target   {}\nmemory   {}\ncontext  {}\n\n{:>7}  {:<10} {:>7}  fate\n",
+        text("/target"),
+        text("/memory"),
+        text("/context"),
+        "message",
+        "role",
+        "tokens"
+    );
+    for row in answer.pointer("/tokens/messages").and_then(Value::as_array).into_iter().flatten() {
+        let field = |name: &str| row.get(name).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+        let field = |name: &str| field(name).unwrap_or_default();
+        out.push_str(&format!(
+            "{:>7}  {:<10} {:>7}  {}\n",
+            field("message"),
+            field("role"),
+            field("tokens"),
+            field("fate")
+        ));
+    }
+    out.push_str(&format!(
+        "         tools, format and overhead {:>3}\n         memory {:>3}\n         counted {}, sent {}, budget {}\n",
+        text("/tokens/fixed"),
+        text("/tokens/memory"),
+        text("/tokens/counted"),
+        text("/tokens/sent"),
+        text("/tokens/budget"),
+    ));
+    for (title, pointer) in
+        [("profile", "/recalled/profile"), ("recollection", "/recalled/recollection"), ("digest", "/digest")]
+    {
+        let block = text(pointer);
+        if !block.is_empty() && block != "-" {
+            out.push_str(&format!("\n{title}:\n{block}\n"));
+        }
+    }
+    for why in answer.pointer("/recalled/why").and_then(Value::as_array).into_iter().flatten() {
+        let score = why.get("score").and_then(Value::as_f64).unwrap_or_default();
+        let field = |name: &str| why.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        out.push_str(&format!("\n{}  {score:.2}  {}", field("id"), field("reason")));
+    }
+    let request = answer.pointer("/request").map(Value::to_string).unwrap_or_default();
+    out.push_str(&format!("\n\nrequest as it would be sent:\n{request}"));
+    out
+}

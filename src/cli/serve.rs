@@ -1,0 +1,127 @@
+//! `backstory serve`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::net::TcpListener;
+
+use super::{ConfigArgs, asked_to_stop, complain, say};
+use crate::app::{App, Parts, build};
+use crate::base::{SystemClock, SystemRandom};
+use crate::config::{Config, Env, ProviderKey, SystemEnv};
+use crate::server::{Drained, routes, serve};
+use crate::telemetry;
+
+/// How long the background work may take to end after the replies have.
+const HALT_SECONDS: u64 = 10;
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Serves until SIGTERM or ctrl-c; a second one ends at once.
+pub(super) async fn run(args: ServeArgs) -> ExitCode {
+    let config = match args.config.load() {
+        Ok(config) => config,
+        Err(errors) => {
+            complain(&errors.to_string());
+            return ExitCode::FAILURE;
+        }
+    };
+    let wanted = SystemEnv.var("BACKSTORY_LOG");
+    if telemetry::init(config.telemetry.log, &config.telemetry.level, wanted.as_deref()).is_err() {
+        complain("a log is installed already; using it");
+    }
+    // Two crypto providers may be in the build; rustls wants to be told.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        tracing::debug!("a TLS crypto provider is installed already");
+    }
+    let listener = match TcpListener::bind(config.server.listen).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            complain(&format!(
+                "cannot listen on {}: {error}; choose another address with --listen ADDR or [server] listen",
+                config.server.listen
+            ));
+            return ExitCode::FAILURE;
+        }
+    };
+    let address = listener.local_addr().unwrap_or(config.server.listen);
+    let parts = Parts { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
+    let app = match build(&config, &SystemEnv, parts).await {
+        Ok(app) => app,
+        Err(error) => {
+            complain(&error.to_string());
+            return ExitCode::FAILURE;
+        }
+    };
+    say(&banner(&config, &address.to_string()));
+
+    let stop = app.stop.clone();
+    let signals = async move {
+        asked_to_stop().await;
+        tracing::info!("stopping: no new requests; running replies end first");
+        stop.cancel();
+        asked_to_stop().await;
+    };
+    let serving = serve_and_drain(&app, listener);
+    tokio::select! {
+        drained = serving => {
+            // Replies that had to be cut are a reason to look, not a failure of ours: what they said is recorded.
+            if drained == Drained::Cut {
+                tracing::warn!("some replies were cut at the end of the drain");
+            }
+            ExitCode::SUCCESS
+        }
+        () = signals => {
+            complain("ended at once, at the second signal");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve_and_drain(app: &Arc<App>, listener: TcpListener) -> Drained {
+    let drained = serve(listener, routes(app), app.stop.clone(), app.settings.drain).await;
+    // Replies have ended: what they left is committed before the process ends. What is not learned yet stays in the outbox.
+    app.halt.cancel();
+    app.tracker.close();
+    if tokio::time::timeout(Duration::from_secs(HALT_SECONDS), app.tracker.wait()).await.is_err() {
+        tracing::warn!("background work did not end in time; the outbox keeps what is left");
+    }
+    drained
+}
+
+/// What a person needs to know, in five lines.
+fn banner(config: &Config, address: &str) -> String {
+    let upstream = config
+        .providers
+        .iter()
+        .find(|p| p.default)
+        .map_or("only configured models are served".to_owned(), |p| format!("requests go to {}", p.base_url));
+    let auth = match config.providers.iter().find(|p| p.default).map(|p| &p.api_key) {
+        Some(ProviderKey::Client) => "with the client's own API key, which is passed on and never stored",
+        Some(ProviderKey::Own(_)) => "with the configured API key",
+        Some(ProviderKey::None) => "without an API key",
+        None => "with each provider's key",
+    };
+    let who = match (&config.default_subject, config.is_client_mode()) {
+        (Some(subject), _) => format!("requests that name no user are taken to be from `{subject}`"),
+        (None, true) => "requests that name no user (header x-backstory-user, or `user`) have no memory".to_owned(),
+        (None, false) => format!("{} keys; who a request is about follows the key's subject_from", config.keys.len()),
+    };
+    let data = config.data_folder(&SystemEnv);
+    format!(
+        "backstory {} listening on http://{address}\n\
+         upstream: {upstream}, {auth}\n\
+         memory:   on, kept in {}\n\
+         users:    {who}\n\
+         in your app, change one line:  base_url = \"http://{address}/v1\"",
+        env!("CARGO_PKG_VERSION"),
+        data.display(),
+    )
+}

@@ -1,0 +1,151 @@
+//! Every path.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::middleware::{self, Next};
+use axum::routing::{any, get, post_service};
+use http::header::{ALLOW, CONTENT_TYPE, UPGRADE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use tower::ServiceExt;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::stack::gateway;
+use super::{guard, models};
+use crate::admin;
+use crate::app::App;
+use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
+use crate::exchange::Stamp;
+use crate::layers::{Kind, respond};
+use crate::telemetry::{self, Outcome, Route};
+use crate::upstream::UpstreamBody;
+
+/// Builds the router of the data listener.
+pub fn routes(app: &Arc<App>) -> Router {
+    let chat = gateway::<Body, _>(app, Kind::Chat, app.upstream.clone());
+    let embeddings = gateway::<Body, _>(app, Kind::Embeddings, app.upstream.clone());
+    let axum_reply = |reply: Response<crate::layers::ReplyBody>| reply.map(Body::new);
+
+    let data = Router::new()
+        .route("/v1/chat/completions", post_service(chat.map_response(axum_reply)))
+        .route("/v1/embeddings", post_service(embeddings.map_response(axum_reply)))
+        .route("/v1/{*rest}", any(other))
+        .with_state(Arc::clone(app))
+        .merge(admin::routes(app));
+
+    Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(Arc::clone(app))
+        .merge(data)
+        .fallback(|method: Method, uri: Uri| async move { plain_error(&no_such_path(&method, &uri)) })
+        .method_not_allowed_fallback(not_allowed)
+        .layer(middleware::from_fn_with_state(Arc::clone(app), guarded))
+        .layer(CatchPanicLayer::custom(panicked))
+}
+
+/// Paths under `/v1/` that are not ours: passed through for those who may.
+async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
+    let stamp = stamp(&app);
+    let route = if request.uri().path().starts_with("/v1/models") { Route::Models } else { Route::Passthrough };
+    let mut reply = match pass(&app, request).await {
+        Ok(reply) => reply,
+        Err(error) => respond(&error, stamp.id).map(Body::new),
+    };
+    if let Ok(id) = HeaderValue::from_str(&stamp.id.to_string()) {
+        reply.headers_mut().insert("x-request-id", id);
+    }
+    app.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
+    reply
+}
+
+async fn pass(app: &App, request: Request<Body>) -> Result<Response<Body>, GatewayError> {
+    let (principal, credential) = app.keys.authenticate(request.headers())?;
+    if request.headers().contains_key(UPGRADE) || request.uri().path().starts_with("/v1/realtime") {
+        return Err(GatewayError::new(ErrorKind::NotImplemented, "upgrades (WebSocket, realtime) are not supported"));
+    }
+    let path = request.uri().path();
+    if path == "/v1/chat/completions" || path == "/v1/embeddings" {
+        return Err(GatewayError::new(ErrorKind::MethodNotAllowed, format!("{path} takes POST")));
+    }
+    let is_models = path == "/v1/models" || path.starts_with("/v1/models/");
+    if request.method() == Method::GET
+        && is_models
+        && let Some(answer) = models::answer(&app.routes, &principal, path)
+    {
+        let mut reply = Response::new(Body::from(answer?));
+        reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        return Ok(reply);
+    }
+    let answer = app.passthrough.pass(&principal, &credential, request).await?;
+    Ok(answer.map(stream_of))
+}
+
+fn stream_of(body: UpstreamBody) -> Body {
+    Body::from_stream(futures_util::stream::unfold(body, |mut body| async move {
+        let next = body.next().await?;
+        Some((next, body))
+    }))
+}
+
+async fn ready(State(app): State<Arc<App>>) -> Response<Body> {
+    let (status, text) = app.readiness();
+    let mut reply = Response::new(Body::from(text));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    reply
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Response<Body> {
+    app.observe().await;
+    let mut reply = Response::new(Body::from(app.metrics.render()));
+    let kind = HeaderValue::from_static(telemetry::CONTENT_TYPE);
+    reply.headers_mut().insert(CONTENT_TYPE, kind);
+    reply
+}
+
+/// Before anything else: who may talk to us at all.
+async fn guarded(State(app): State<Arc<App>>, request: Request<Body>, next: Next) -> Response<Body> {
+    if app.settings.loopback_only
+        && let Err(error) = guard::check(request.headers(), request.uri())
+    {
+        return plain_error(&error);
+    }
+    next.run(request).await
+}
+
+async fn not_allowed(method: Method, uri: Uri, _headers: HeaderMap) -> Response<Body> {
+    let error = GatewayError::new(ErrorKind::MethodNotAllowed, format!("{} does not take {method}", uri.path()));
+    let mut reply = plain_error(&error);
+    if uri.path().starts_with("/v1/") {
+        reply.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    reply
+}
+
+fn no_such_path(method: &Method, uri: &Uri) -> GatewayError {
+    GatewayError::new(ErrorKind::NotFound, format!("no such path: {method} {}", uri.path()))
+}
+
+/// An error of a request that has no id of its own.
+fn plain_error(error: &GatewayError) -> Response<Body> {
+    respond(error, RequestId(0)).map(Body::new)
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response<Body> {
+    plain_error(&GatewayError::internal("a request panicked"))
+}
+
+fn stamp(app: &App) -> Stamp {
+    let at = app.clock.now();
+    Stamp {
+        id: RequestId::generate(at, &*app.random),
+        exchange: ExchangeId::generate(at, &*app.random),
+        at,
+        started: Instant::now(),
+    }
+}

@@ -1,0 +1,78 @@
+//! The data plane, in one visible place.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceBuilder};
+
+use crate::app::App;
+use crate::base::GatewayError;
+use crate::exchange::{Recalled, Routed};
+use crate::layers::{
+    Admit, Authenticate, Decode, Identify, Kind, Recall, Record, ReplyBody, Reserve, Respond, StageLayer,
+};
+use crate::telemetry::Route;
+use crate::upstream::UpstreamBody;
+
+/// The data plane as one service.
+pub type Gateway<B> = BoxCloneSyncService<Request<B>, Response<ReplyBody>, Infallible>;
+
+/// Composes the data plane for one route, outermost first. This function is the only place that decides order.
+pub fn gateway<B, U>(app: &App, kind: Kind, upstream: U) -> Gateway<B>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    U: Service<Recalled<()>, Response = Routed<UpstreamBody>, Error = GatewayError> + Clone + Send + Sync + 'static,
+    U::Future: Send + 'static,
+{
+    let exchange = ServiceBuilder::new()
+        // A place in the outbox, taken before any work is done and spent exactly once.
+        .layer(StageLayer::new(Reserve::new(app.outbox.clone(), Arc::clone(&app.metrics)))) // Call -> Funded
+        // Memory is best effort: a failed or slow recall yields none, and is counted.
+        .layer(StageLayer::new(app.recall_stage())) // Funded -> Recalled
+        // Below everything that refuses, so that each request it sees has an outcome; it sees every byte of the reply.
+        .layer(Record {
+            states: Arc::clone(&app.states),
+            clock: Arc::clone(&app.clock),
+            metrics: Arc::clone(&app.metrics),
+            commit_wait: app.settings.commit_wait,
+            keepalive: app.settings.keepalive,
+        }) // Recalled -> Recalled<()>, wraps the body
+        // Aliases, attempts, and in each of them Fit and Send.
+        .service(upstream);
+
+    let route = match kind {
+        Kind::Chat => Route::Chat,
+        Kind::Embeddings => Route::Embeddings,
+    };
+    let stack = ServiceBuilder::new()
+        // Above this line there are no errors, only replies.
+        .layer(Respond::new(Arc::clone(&app.clock), Arc::clone(&app.random), Arc::clone(&app.metrics), route))
+        // The permit is held by the reply's body, not by its future. Above all work, so that a refusal costs nothing.
+        .layer(Admit::new(Arc::clone(&app.permits)))
+        .layer(StageLayer::new(Authenticate(Arc::clone(&app.keys)))) // Arrived -> Authenticated
+        // After the key is known: strangers cannot make us read a body.
+        .layer(StageLayer::new(Decode { kind, max_body_bytes: app.settings.max_body_bytes })) // -> Decoded
+        .layer(StageLayer::new(Identify { policy: app.settings.policy.clone() })) // -> Call
+        .service(exchange);
+
+    // One box: a longer builder type makes compile time explode.
+    BoxCloneSyncService::new(stack)
+}
+
+impl App {
+    /// The recall stage; `explain` asks the same one.
+    #[must_use]
+    pub fn recall_stage(&self) -> Recall {
+        Recall::new(
+            Arc::clone(&self.recall),
+            Arc::clone(&self.states),
+            self.settings.recall_deadline,
+            Arc::clone(&self.metrics),
+        )
+    }
+}
