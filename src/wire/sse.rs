@@ -105,6 +105,9 @@ impl SseParser {
                 self.after_cr = false;
                 if rest[0] == b'\n' {
                     self.take(rest, 1);
+                    if let Some(comment) = self.comments.last_mut().filter(|c| c.end + 1 == self.offset) {
+                        comment.end = self.offset;
+                    }
                 }
             }
             if rest.is_empty() {
