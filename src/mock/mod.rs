@@ -7,8 +7,9 @@
 //! It is deterministic: no clock, no random numbers, the same request gives the same bytes (apart from the id). It
 //! keeps the last requests ([`MockHandle::requests`]) and counts the clients that left early. It never judges a request as
 //! strictly as a real upstream does, and it is no part of the request path. Start with [`start`]; `behaviour` reads the
-//! names, `chat` writes the replies, `serve` sends them.
+//! names, `chat` makes the replies, `serve` sends them.
 
+mod ask;
 mod behaviour;
 mod chat;
 mod embed;
@@ -21,6 +22,7 @@ mod socket;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::net::SocketAddr;
 

@@ -55,28 +55,66 @@ impl Recorded {
 /// The last requests, and counts of everything since the start.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    requests: Mutex<VecDeque<Recorded>>,
+    kept: Mutex<Kept>,
     pub(super) accepted: AtomicU64,
     pub(super) connections: AtomicU64,
     pub(super) cancelled: AtomicU64,
 }
 
+#[derive(Debug, Default)]
+struct Kept {
+    requests: VecDeque<Recorded>,
+    bytes: usize,
+}
+
 impl Log {
     /// Keeps a request and returns its number, from 1.
     pub(super) fn add(&self, request: Recorded) -> u64 {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.push_back(request);
-        while requests.len() > MAX_REQUESTS || requests.iter().map(|r| r.body.len()).sum::<usize>() > MAX_BYTES {
-            requests.pop_front();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.bytes += request.body.len();
+        kept.requests.push_back(request);
+        while kept.requests.len() > MAX_REQUESTS || kept.bytes > MAX_BYTES {
+            let oldest = kept.requests.pop_front().expect("there is the one just added");
+            kept.bytes -= oldest.body.len();
         }
         self.accepted.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(super) fn requests(&self) -> Vec<Recorded> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).requests.iter().cloned().collect()
     }
 
     pub(super) fn clear(&self) {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(bytes: usize) -> Recorded {
+        let body = Bytes::from(vec![0; bytes]);
+        Recorded { method: http::Method::POST, target: "/v1/x?y=1".to_owned(), headers: HeaderMap::new(), body }
+    }
+
+    #[test]
+    fn the_oldest_requests_go_first() {
+        let log = Log::default();
+        log.add(request(7));
+        for n in 2..=1_001 {
+            assert_eq!(log.add(request(0)), n);
+        }
+        assert_eq!(log.requests().len(), MAX_REQUESTS);
+        assert!(log.requests().iter().all(|r| r.body.is_empty()));
+    }
+
+    #[test]
+    fn bodies_are_bounded_together() {
+        let log = Log::default();
+        for _ in 0..3 {
+            log.add(request(MAX_BYTES / 2));
+        }
+        assert_eq!((log.requests().len(), log.accepted.load(Ordering::Relaxed)), (2, 3));
     }
 }

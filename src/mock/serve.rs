@@ -29,6 +29,7 @@ use super::record::{Log, Recorded};
 use super::reply::{End, Raw};
 use super::script::Script;
 use super::socket::Socket;
+use super::write::CREATED;
 
 /// The largest request body that is read.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
@@ -193,8 +194,7 @@ async fn decide(state: &State, request: &Recorded, number: u64) -> Raw {
 }
 
 fn models(only: Option<&str>) -> Raw {
-    let model =
-        |id: &str| serde_json::json!({ "id": id, "object": "model", "created": chat::CREATED, "owned_by": "mock" });
+    let model = |id: &str| serde_json::json!({ "id": id, "object": "model", "created": CREATED, "owned_by": "mock" });
     let body = match only {
         Some(id) => model(id),
         None => {

@@ -4,6 +4,9 @@
 //! [`Patches`] over it, so that every byte nobody touched leaves as it came: unknown members, order,
 //! `null`, big integers, `1.10`, white space. Start with [`ChatRequest`].
 //!
+//! A reply passes through a [`StreamRelay`] or a [`JsonRelay`], which decide byte for byte what goes on at once; beside them
+//! the bytes are read ([`sse`], [`Accumulator`]) for our own books. [`fault`] holds the error envelope.
+//!
 //! This module never knows what a memory is, and does no IO.
 
 mod chat;
