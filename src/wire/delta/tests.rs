@@ -160,7 +160,43 @@ fn the_light_one_follows_without_text() {
     assert_eq!(reply.usage.map(|u| u.prompt_tokens), Some(9));
 }
 
+fn odd_chunk() -> impl Strategy<Value = String> {
+    let finish = prop::sample::select(vec!["null", " null", "\"stop\"", " \"length\"", "\"null\""]);
+    let index = prop::sample::select(vec!["0", " 0 ", "1", "10", "\"0\""]);
+    let delta = prop::sample::select(vec![
+        "{}",
+        r#"{"content":"\"finish_reason\":\"stop\" \"index\":1"}"#,
+        r#"{"tool_calls":[{"index":1,"function":{"arguments":"\"usage\":{}"}}]}"#,
+    ]);
+    let tail = prop::sample::select(vec![
+        "",
+        r#","usage":null"#,
+        r#","usage" : {"prompt_tokens":3}"#,
+        r#","error":null"#,
+        r#","error":{"message":"x"}"#,
+        r#","x":{"finish_reason":"stop","index":4}"#,
+        ",",
+    ]);
+    (finish, index, delta, tail).prop_map(|(finish, index, delta, tail)| {
+        format!(r#"{{"choices":[{{"index":{index},"delta":{delta},"finish_reason":{finish}}}]{tail}}}"#)
+    })
+}
+
 proptest! {
+    #[test]
+    fn the_light_one_knows_what_the_full_one_knows(chunks in prop::collection::vec(odd_chunk(), 0..8)) {
+        let (mut full, mut light) = (Accumulator::new(), Accumulator::light());
+        for chunk in &chunks {
+            let (seen, quick) = (full.chunk(chunk), light.chunk(chunk));
+            prop_assert_eq!((seen.no_choices, seen.usage, seen.error), (quick.no_choices, quick.usage, quick.error));
+        }
+        let known = |it: &Accumulator| {
+            let finishes: Vec<_> = it.reply().choices.iter().map(|c| (c.index, c.finish_reason.clone())).collect();
+            (finishes, it.finished(), it.is_chat(), it.has_error(), it.reply().usage)
+        };
+        prop_assert_eq!(known(&full), known(&light));
+    }
+
     #[test]
     fn any_chunk_is_taken_without_panic(text in ".*", delta_text in r#"[\[\]{}":,a-z0-9\\]{0,40}"#) {
         let mut books = Accumulator::new();

@@ -92,6 +92,9 @@ impl StreamRelay {
 
     /// Takes a frame and returns the bytes to pass on now, as slices of what came.
     pub fn push(&mut self, frame: Bytes) -> Vec<Bytes> {
+        if frame.is_empty() {
+            return Vec::new();
+        }
         if self.given_up {
             return vec![frame];
         }
@@ -172,10 +175,18 @@ impl StreamRelay {
         self.ending
     }
 
-    /// Whether a comment may be put in here: nothing is held, and what the client has got ends between two events.
+    /// The comment that may be passed on now to keep a silent connection alive; `None` within a line, where it would
+    /// become part of it, and behind a CR within an event, whose LF may still come and would then end the event.
+    ///
+    /// It has no blank line of its own, so it may stand within an event that the client has half of.
     #[must_use]
-    pub fn between_events(&self) -> bool {
-        self.hold.is_empty() && !self.ending && self.parser.position() == Position::Between
+    pub fn keepalive(&self) -> Option<Bytes> {
+        const COMMENT: &[u8] = b": keep-alive\n";
+        // What is held begins at the start of a line: there the client stands.
+        let at_line_start = self.ending
+            || !self.hold.is_empty()
+            || matches!(self.parser.position(), Position::Between | Position::LineStart);
+        (at_line_start && !self.given_up).then_some(Bytes::from_static(COMMENT))
     }
 
     /// Whether the reply is complete; [`Verdict::Open`] until [`end`](Self::end).

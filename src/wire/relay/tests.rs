@@ -190,6 +190,14 @@ fn the_end_is_known_and_held_in_every_spelling() {
     }
 }
 
+/// An empty frame once made the relay forget that an LF was still to come.
+#[test]
+fn an_empty_frame_changes_nothing() {
+    let usage = format!("{USAGE}\r\n\r");
+    let frames: [&[u8]; 4] = [usage.as_bytes(), b"", b"\n", b": c\n"];
+    assert_eq!(run(WITHHOLD, frames, StreamEnd::Failed).passed, format!(": c\n{}", error_event()));
+}
+
 #[test]
 fn without_an_end_nothing_is_held() {
     let came = stream(&[ROLE, STOP]);
@@ -301,6 +309,19 @@ fn malformed_lines_and_unknown_fields_and_members_pass() {
 }
 
 #[test]
+fn a_keepalive_waits_for_the_start_of_a_line() {
+    let mut relay = StreamRelay::new(NONE);
+    assert_eq!(relay.keepalive(), Some(Bytes::from_static(b": keep-alive\n")));
+    for (frame, fits) in [("data: {", false), ("}", false), ("\r", false), ("\n", true), ("\r\n", true)] {
+        relay.push(Bytes::from_static(frame.as_bytes()));
+        assert_eq!(relay.keepalive().is_some(), fits, "behind {frame:?}");
+    }
+    let mut relay = StreamRelay::new(ALL);
+    relay.push(Bytes::from_static(b"data: [DO"));
+    assert!(relay.keepalive().is_some(), "the half line is held");
+}
+
+#[test]
 fn a_client_that_leaves_after_the_finish_reason_has_it_all() {
     let mut relay = StreamRelay::new(NONE);
     relay.push(Bytes::from(stream(&[ROLE, HELLO])));
@@ -351,6 +372,14 @@ fn without_usage(stream: &str) -> String {
     out
 }
 
+/// The data of the events, as a client sees them.
+fn read(stream: &str) -> Vec<Option<String>> {
+    let mut parser = crate::wire::sse::SseParser::new();
+    let mut rest = stream.as_bytes();
+    std::iter::from_fn(|| parser.next(&mut rest).map(|e| e.data.map(|d| String::from_utf8_lossy(d).into_owned())))
+        .collect()
+}
+
 fn options() -> impl Strategy<Value = RelayOptions> {
     (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(withhold_usage, hold_end, collect)| RelayOptions {
         withhold_usage,
@@ -389,6 +418,24 @@ proptest! {
         let stream = format!("{stream}\n\n{DONE}\n\n");
         let found = whole(RelayOptions { hold_end: false, ..ALL }, &stream, StreamEnd::Clean);
         prop_assert_eq!(found.passed, without_usage(&stream));
+    }
+
+    /// BerriAI/litellm#34819, theopenco/llmgateway#1541: whenever upstream falls silent, a comment changes no event.
+    #[test]
+    fn a_keepalive_changes_no_event(
+        stream in events(), cuts in prop::collection::vec(0_usize..4000, 0..30), options in options()
+    ) {
+        // A byte order mark counts only as the first thing of a stream, which a comment before it changes.
+        let stream = stream.replace('\u{feff}', "");
+        let mut relay = StreamRelay::new(options);
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for frame in cut(stream.as_bytes(), &cuts) {
+            with.extend(relay.keepalive());
+            let passed = relay.push(Bytes::copy_from_slice(frame));
+            with.extend(passed.iter().cloned());
+            without.extend(passed);
+        }
+        prop_assert_eq!(read(&text(with)), read(&text(without)));
     }
 
     #[test]
