@@ -64,7 +64,8 @@ pub fn decide(input: &DecideInput<'_>) -> Learned {
     }
     let mut facts: Cow<'_, [Arc<Fact>]> = Cow::Borrowed(input.facts);
     let candidates = propose::propose(turn, input.schema);
-    let corrections = propose::corrections(turn, &facts, input.schema);
+    // "No, I live in Berlin" names its key; only what does not is read against the facts.
+    let corrections = if candidates.is_empty() { propose::corrections(turn, &facts, input.schema) } else { Vec::new() };
     for candidate in candidates.into_iter().chain(corrections) {
         let candidate = answer_to_contest(candidate, turn, &facts);
         one(candidate, input, &mut facts, &mut learned);

@@ -173,7 +173,9 @@ fn find(index: usize, text: &str, found: &mut Vec<(Range<usize>, &'static str)>)
         if kind == "password" && !may_be_password(secret.as_str()) {
             continue;
         }
-        found.push((secret.range(), kind));
+        // The full stop ends the sentence, not the password.
+        let end = secret.start() + secret.as_str().trim_end_matches(['.', '!', '?']).len();
+        found.push((secret.start()..end, kind));
     }
 }
 
@@ -344,7 +346,7 @@ mod tests {
             ("5500-0055-5555-5559".to_owned(), "card"),
             ("IBAN DE89 3704 0044 0532 0130 00 thanks".to_owned(), "iban"),
             ("GB82WEST12345698765432".to_owned(), "iban"),
-            ("my password is hunter2!".to_owned(), "password"),
+            ("my password is hunter2. Bye".to_owned(), "password"),
             ("The wifi password: 'correct-horse'".to_owned(), "password"),
             ("我的密码是abc12345。".to_owned(), "password"),
             ("银行卡密码:886644".to_owned(), "password"),

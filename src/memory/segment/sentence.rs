@@ -41,7 +41,7 @@ fn first_end(text: &str) -> (usize, usize, bool) {
         let ends = match c {
             '\n' | '。' | '\u{ff01}' | '\u{ff1f}' | '\u{ff1b}' | '…' | ';' | '!' | '?' => true,
             '.' => {
-                let next = text[after..].chars().next();
+                let next = text[after..].trim_start_matches('.').chars().next();
                 next.is_none_or(char::is_whitespace) && !is_abbreviation(&text[..at])
             }
             _ => false,

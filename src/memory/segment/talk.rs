@@ -90,9 +90,11 @@ pub fn is_one_off_task(text: &str) -> bool {
         return true;
     }
     // "Explain X" with a word about oneself is a matter of one's own.
-    let personal = text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').any(|w| {
-        w == "I" || ["my", "our", "we", "mine", "ours", "i'm", "i’m", "i've"].iter().any(|p| w.eq_ignore_ascii_case(p))
-    }) || text.contains('我');
+    let personal =
+        text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').any(|w| {
+            w == "I"
+                || ["my", "our", "we", "mine", "ours", "i'm", "i’m", "i've"].iter().any(|p| w.eq_ignore_ascii_case(p))
+        }) || text.replace("帮我", "").replace("给我", "").replace("告诉我", "").replace("替我", "").contains('我');
     (ONE_OFF.is_match(head) || FICTION.is_match(head)) && !personal
 }
 

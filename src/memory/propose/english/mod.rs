@@ -1,0 +1,125 @@
+//! The English rules: a sentence is cut in clauses, each clause is brought into the form "I …" or "my …", and matched
+//! against what people say of themselves. Questions, conditions, reports and jokes are passed over.
+
+mod clause;
+mod lists;
+mod request;
+mod self_rules;
+mod thing_rules;
+mod third;
+mod value;
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::{Finding, standing_facet};
+use crate::memory::candidate::Intent;
+use crate::memory::schema::KeySchema;
+use crate::memory::segment::Sentence;
+
+pub(super) use lists::tool as tool_kind;
+pub(super) use request::is_request;
+
+/// Jokes and irony that say so.
+static IRONY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?-u:\b)(?:yeah,? right|just kidding|only kidding|kidding|jk|as if|sarcasm|sarcastic|oh sure|sure,? because|because of course|said no one|not!)(?-u:\b)|\s/s(?:\s|$)|🙄|🤪|😜")
+        .expect("tested")
+});
+
+/// Whether a text marks itself as not meant.
+pub(super) fn is_irony(text: &str) -> bool {
+    IRONY.is_match(text)
+}
+
+/// Finds what a sentence says, and the words that say it.
+pub(super) fn find<'a>(sentence: Sentence<'a>, schema: &KeySchema, out: &mut Vec<(Finding, &'a str)>) {
+    if is_irony(sentence.text) {
+        return;
+    }
+    if let Some(request) = request::request(sentence.text) {
+        request::find(&request, sentence.text, schema, out);
+        return;
+    }
+    let clauses = clause::clauses(sentence.text);
+    let count = clauses.len();
+    for (index, clause) in clauses.into_iter().enumerate() {
+        // "My boss said I'm late and I live too far away": all that follows is hearsay, or hangs on a condition.
+        if clause::colours(&clause.text) {
+            return;
+        }
+        // Of "I'm vegan, what can I eat?" only the last part is the question.
+        if clause.question || (sentence.question && index + 1 == count) {
+            continue;
+        }
+        for finding in statements(&clause.text, clause.change) {
+            out.push((finding, clause.quote));
+        }
+    }
+}
+
+/// What one clause in the form "I …", "my …", "we …" or an order says.
+fn statements(clause: &str, change: bool) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if clause::is_doubtful(clause) {
+        return found;
+    }
+    if let Some((about, first_person)) = third::as_first_person(clause) {
+        if third::is_we(&about) {
+            return statements(&first_person, change);
+        }
+        found = statements(&first_person, change);
+        found.retain(|f| f.about.is_none());
+        for finding in &mut found {
+            finding.about = Some(about.clone());
+        }
+        return found;
+    }
+    self_rules::find(clause, &mut found);
+    if found.is_empty() {
+        thing_rules::find(clause, &mut found);
+    }
+    if found.is_empty() {
+        standing(clause, &mut found);
+    }
+    if change {
+        for finding in &mut found {
+            if finding.intent == Intent::State {
+                finding.intent = Intent::Change;
+            }
+        }
+    }
+    found
+}
+
+static LASTING_ORDER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:please\s)?(?:always|never|from now on|in (?:the )?future|going forward)[,\s]|(?-u:\b)(?:answers|replies|responses|explanations|always|from now on|going forward)(?-u:\b)")
+        .expect("tested")
+});
+static WISH: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:i (?:prefer|like|want|need) (?:it when you |you to |your |to get )?)((?:very |more )?\w+ (?:answers|replies|responses|explanations))$").expect("tested")
+});
+
+/// A lasting wish about how to be answered.
+fn standing(clause: &str, out: &mut Vec<Finding>) {
+    if !LASTING_ORDER.is_match(clause) {
+        return;
+    }
+    let text = WISH.captures(clause).and_then(|c| c.get(1)).map_or(clause, |m| m.as_str());
+    let bare = value::strip_words(
+        text,
+        &[
+            "please",
+            "always",
+            "from now on,",
+            "from now on",
+            "going forward,",
+            "going forward",
+            "in the future,",
+            "in future,",
+        ],
+    );
+    if let Some(facet) = standing_facet(bare) {
+        out.push(Finding::new("instruction.standing", bare).tag(facet));
+    }
+}

@@ -1,0 +1,71 @@
+//! Other people: "my brother Tom is allergic to shellfish" read as "I am allergic to shellfish", about "brother Tom".
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+static THIRD: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?xi)^(?:my|our)\s(?P<rel>(?:(?:older|younger|elder|little|big|twin|eldest|youngest|step|best|close|good|new|former|late|ex-?|great-?|co-?|\d+[\s-]year[\s-]old)[\s-]?)*(?:wife|husband|spouse|partner|fiance|fiancee|fiancé|fiancée|girlfriend|boyfriend|mother|mom|mum|father|dad|parents|brother|sister|son|daughter|child|kid|kids|children|baby|toddler|aunt|uncle|cousin|niece|nephew|grandmother|grandma|grandfather|grandpa|granddaughter|grandson|mother-in-law|father-in-law|sister-in-law|brother-in-law|in-laws|friend|friends|boss|manager|colleague|coworker|co-worker|roommate|flatmate|neighbou?r|client|customer|teammate|mentor|teacher|student|doctor|dog|cat|puppy|kitten|parrot|rabbit|hamster|horse|pet))
+        (?:,?\s(?P<name>(?-i:[\p{Lu}][\p{L}'-]+(?:\s[\p{Lu}][\p{L}'-]+)?)),?)?
+        (?P<and>\sand\sI)?
+        \s(?P<verb>is\snot|isn't|is|are|has|have|had|was|loves?|likes?|hates?|prefers?|enjoys?|dislikes?|adores?|lives?|works?|takes?|uses?|drives?|speaks?|suffers?|moved|joined|sold|can't|cannot|can\snot|doesn't|does\snot|don't|do\snot|never|no\slonger|became|goes|went|plays?|owns?|eats?|just\smoved|recently\smoved|also\s\w+|really\s\w+|absolutely\s\w+|now\s\w+)\s(?P<rest>.+)$",
+    )
+    .expect("tested")
+});
+static POSSESSIVE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?xi)^(?:my|our)\s(?P<rel>(?:(?:older|younger|elder|little|big|best|ex-?)\s)?[a-z-]+)(?:\s(?P<name>(?-i:\p{Lu}\p{L}+)))?'s\s(?P<rest>(?:birthday|e-?mail|email\saddress|phone|phone\snumber|number|favou?rite\s\w+|pronouns|address|job|order\snumber|time\s?zone|allergies)(?:\s\w+)?\s(?:is|are)\s.+)$")
+        .expect("tested")
+});
+
+/// The clause as its subject would say it, and who that is.
+pub(super) fn as_first_person(clause: &str) -> Option<(String, String)> {
+    if let Some(found) = POSSESSIVE.captures(clause) {
+        let about = who(&found["rel"], found.name("name").map(|m| m.as_str()));
+        return Some((about, format!("my {}", &found["rest"])));
+    }
+    let found = THIRD.captures(clause)?;
+    let rest = &found["rest"];
+    let verb = found["verb"].to_lowercase();
+    let lower = rest.to_lowercase();
+    // Their name is a fact about the speaker's family.
+    if matches!(verb.as_str(), "is" | "are") && (lower.starts_with("called ") || lower.starts_with("named ")) {
+        return None;
+    }
+    let first = match verb.as_str() {
+        "is" | "are" => "am".to_owned(),
+        "isn't" | "is not" => "am not".to_owned(),
+        "has" => "have".to_owned(),
+        "doesn't" | "does not" => "do not".to_owned(),
+        "goes" => "go".to_owned(),
+        other => {
+            let (adverb, verb) = other.rsplit_once(' ').map_or(("", other), |(a, v)| (a, v));
+            let bare = if verb == "is" {
+                "am"
+            } else if verb == "has" {
+                "have"
+            } else if verb.len() > 3 && verb.ends_with('s') && !verb.ends_with("ss") {
+                &verb[..verb.len() - 1]
+            } else {
+                verb
+            };
+            if adverb.is_empty() { bare.to_owned() } else { format!("{adverb} {bare}") }
+        }
+    };
+    if found.name("and").is_some() {
+        return Some((WE.to_owned(), format!("I {first} {rest}")));
+    }
+    Some((who(&found["rel"], found.name("name").map(|m| m.as_str())), format!("I {first} {rest}")))
+}
+
+/// The speaker is one of them.
+const WE: &str = "we";
+
+pub(super) fn is_we(about: &str) -> bool {
+    about == WE
+}
+
+fn who(relation: &str, name: Option<&str>) -> String {
+    let relation = relation.trim().to_lowercase();
+    name.map_or(relation.clone(), |name| format!("{relation} {name}"))
+}
