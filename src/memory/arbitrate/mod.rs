@@ -354,31 +354,51 @@ fn retract(
         return Arbitrated::contested(reason, Some(fact));
     }
     let reason = if candidate.intent == Intent::Forget { "forgotten on request" } else { "taken back by the user" };
-    if let Some(fact) = retired {
-        promote(group, &mut changes, cx);
-        return accepted(changes, reason, fact);
+    // A retired fact says by itself that its value was taken back; the whole key, or other words for the value, need a row of their own.
+    let told = retired.is_some() && group.iter().any(|f| same_value(&f.value, &candidate.value));
+    let may_mark = said.rank >= rank(SourceType::UserConfirmed) && (!rule.critical || explicit);
+    let mut fact = retired;
+    if may_mark && !told {
+        let marked = mark(group, candidate, rule, cx, reason, &mut changes);
+        fact = fact.or(marked);
     }
-    if said.rank < rank(SourceType::UserConfirmed)
-        || (rule.critical && !explicit)
-        || group.iter().any(|f| marks_the_same(f, candidate))
-    {
+    let Some(fact) = fact else {
         return Arbitrated::refused("nothing of this kind is known", None);
+    };
+    if retired.is_none() {
+        return accepted(changes, "nothing of this kind was known; an older statement stays out", fact);
     }
-    // Nothing is known yet: written down all the same, since an older statement may still be on its way.
-    let mut marker = new_fact(candidate, rule, cx, FactStatus::Superseded);
-    marker.tags.push(RETRACTION.to_owned());
-    marker.retired_at = Some(cx.now);
-    marker.valid_to = Some(candidate.evidence.said_at);
-    let id = marker.id;
-    accepted(
-        vec![cx.insert(Action::Retire, marker, reason)],
-        "nothing of this kind was known; an older statement stays out",
-        id,
-    )
+    promote(group, &mut changes, cx);
+    accepted(changes, reason, fact)
 }
 
-fn marks_the_same(fact: &Fact, candidate: &Candidate) -> bool {
-    is_marker(fact) && same_value(&fact.value, &candidate.value) && fact.valid_to >= Some(candidate.evidence.said_at)
+/// Writes down that something was taken back which is not (yet) known: an older statement may still be on its way.
+fn mark(
+    group: &[&Arc<Fact>],
+    candidate: &Candidate,
+    rule: &KeyRule,
+    cx: &ArbitrateCx<'_>,
+    reason: &str,
+    changes: &mut Vec<FactChange>,
+) -> Option<FactId> {
+    let said_at = candidate.evidence.said_at;
+    let known = group.iter().find(|f| is_marker(f) && same_value(&f.value, &candidate.value));
+    let (mut marker, version) = match known {
+        Some(known) if known.valid_to >= Some(said_at) => return None,
+        Some(known) => (Fact::clone(known), Some(known.version)),
+        None => (new_fact(candidate, rule, cx, FactStatus::Superseded), None),
+    };
+    if version.is_none() {
+        marker.tags.push(RETRACTION.to_owned());
+    }
+    marker.retired_at = Some(cx.now);
+    marker.valid_to = Some(said_at);
+    let id = marker.id;
+    changes.push(match version {
+        Some(version) => cx.update(Action::Retire, marker, version, reason),
+        None => cx.insert(Action::Retire, marker, reason),
+    });
+    Some(id)
 }
 
 /// Retires one fact. When it was also stated after the retraction (which arrived late), that later statement stays.
@@ -530,3 +550,6 @@ impl ArbitrateCx<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
