@@ -1,17 +1,24 @@
 //! Learns from exchanges by a pure decision function: batches by scope, chains revisions, decides again when stale.
 
-use std::cell::RefCell;
+mod chain;
+mod store_facts;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+
+use chain::Chain;
+pub use store_facts::StoreFacts;
 
 use super::worker::{LearnError, Learner};
 use crate::base::{Clock, EpisodeId, Time};
 use crate::memory::{Fact, Scope, Speaker, Turn};
-use crate::store::{Claimed, EpisodeFilter, FactFilter, LearnOutcome, Learned, Page, Store, StoreError};
+use crate::store::{Claimed, LearnOutcome, Learned, Store, StoreError};
 
 /// What a decision rests on.
 pub struct DecideArgs<'a> {
@@ -62,66 +69,6 @@ pub struct NoObserver;
 
 impl LearnObserver for NoObserver {
     fn learned(&self, _: &Scope, _: i64, _: &Learned) {}
-}
-
-/// Facts straight from the store, without a cache: for tools and tests. Knows of mentions what it read last.
-pub struct StoreFacts {
-    store: Arc<dyn Store>,
-    episodes: Mutex<HashMap<Scope, Vec<(EpisodeId, String)>>>,
-}
-
-impl StoreFacts {
-    /// Rows read at a time, and the newest-read episodes of a scope that are searched for mentions.
-    const PAGE: u32 = 1000;
-    /// Scopes whose episodes are remembered; when there are more, all are dropped and read anew.
-    const MAX_SCOPES: usize = 64;
-
-    /// Reads from `store`.
-    #[must_use]
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, episodes: Mutex::default() }
-    }
-}
-
-impl fmt::Debug for StoreFacts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreFacts").finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl FactSource for StoreFacts {
-    async fn facts(&self, scope: &Scope) -> Result<(i64, Vec<Arc<Fact>>), StoreError> {
-        // The revision first: facts that are newer than it make the result stale, older ones would go unnoticed.
-        let revision = self.store.scope_state(scope).await?.revision;
-        let filter = FactFilter { current: true, ..FactFilter::default() };
-        let mut facts: Vec<Arc<Fact>> = Vec::new();
-        loop {
-            let after = facts.last().map(|f| f.id.to_string());
-            let page = self.store.list_facts(scope, &filter, &Page { after, limit: Self::PAGE }).await?;
-            let last = page.len() < Self::PAGE as usize;
-            facts.extend(page.into_iter().map(Arc::new));
-            if last {
-                break;
-            }
-        }
-        let page = Page::first(Self::PAGE);
-        let episodes = self.store.list_episodes(scope, &EpisodeFilter::default(), &page).await?;
-        let texts = episodes.into_iter().map(|e| (e.id, e.text.to_lowercase())).collect();
-        let mut known = self.episodes.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= Self::MAX_SCOPES {
-            known.clear();
-        }
-        known.insert(scope.clone(), texts);
-        Ok((revision, facts))
-    }
-
-    fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
-        let value = value.to_lowercase();
-        let known = self.episodes.lock().unwrap_or_else(PoisonError::into_inner);
-        let episodes = known.get(scope).into_iter().flatten();
-        episodes.filter(|(_, text)| text.contains(&value)).map(|(id, _)| *id).collect()
-    }
 }
 
 /// What the learner did so far.
@@ -187,7 +134,7 @@ impl ExtractLearner {
     /// Decides what the turns of one scope teach, each on the result of those before it.
     async fn decide_scope(&self, scope: &Scope, turns: &[&Turn]) -> Result<Vec<Learned>, StoreError> {
         let (revision, facts) = self.facts.facts(scope).await?;
-        let mut chain = Chain::new(self, scope, self.clock.now());
+        let mut chain = Chain::new(&*self.decide, &*self.facts, scope, self.clock.now());
         // Nearly always nothing was ever deleted: decide as if so, ask the store about all texts at once, and decide
         // anew only when that was wrong.
         for _ in 0..MAX_BAR_ROUNDS {
@@ -275,73 +222,4 @@ fn only_replies(learned: &Learned) -> Learned {
     part.marks.clear();
     part.episodes.retain(|e| e.role == Speaker::Assistant);
     part
-}
-
-/// Turns of one scope, decided one on the result of the other.
-struct Chain<'a> {
-    learner: &'a ExtractLearner,
-    scope: &'a Scope,
-    now: Time,
-    /// Texts of which it is known whether they are barred.
-    known: HashMap<String, bool>,
-}
-
-impl<'a> Chain<'a> {
-    fn new(learner: &'a ExtractLearner, scope: &'a Scope, now: Time) -> Self {
-        Self { learner, scope, now, known: HashMap::new() }
-    }
-
-    /// Returns the decisions, and the texts that were asked for and are not known; `assumed` was the answer for them.
-    fn decide(
-        &self,
-        turns: &[&Turn],
-        revision: i64,
-        facts: &[Arc<Fact>],
-        assumed: bool,
-    ) -> (Vec<Learned>, Vec<String>) {
-        let unknown: RefCell<HashSet<String>> = RefCell::default();
-        let barred = |text: &str| {
-            self.known.get(text).copied().unwrap_or_else(|| {
-                unknown.borrow_mut().insert(text.to_owned());
-                assumed
-            })
-        };
-        let mut revision = revision;
-        let mut facts = facts.to_vec();
-        let mut decided: Vec<Learned> = Vec::with_capacity(turns.len());
-        for turn in turns {
-            let mentioning = |value: &str| self.mentioning(value, &decided);
-            let args =
-                DecideArgs { turn, facts: &facts, revision, now: self.now, barred: &barred, mentioning: &mentioning };
-            let learned = (self.learner.decide)(args);
-            revision += i64::from(changes_scope(&learned));
-            follow(&mut facts, &learned);
-            decided.push(learned);
-        }
-        (decided, unknown.into_inner().into_iter().collect())
-    }
-
-    /// Stored episodes, and those decided on just now.
-    fn mentioning(&self, value: &str, decided: &[Learned]) -> Vec<EpisodeId> {
-        let mut found = self.learner.facts.mentioning(self.scope, value);
-        let value = value.to_lowercase();
-        let new = decided.iter().flat_map(|learned| &learned.episodes);
-        found.extend(new.filter(|e| e.text.to_lowercase().contains(&value)).map(|e| e.id));
-        found
-    }
-}
-
-/// Whether storing it raises the scope's revision.
-fn changes_scope(learned: &Learned) -> bool {
-    !(learned.changes.is_empty() && learned.episodes.is_empty() && learned.marks.is_empty())
-}
-
-/// Brings a list of current facts to the state after `learned`.
-fn follow(facts: &mut Vec<Arc<Fact>>, learned: &Learned) {
-    for change in &learned.changes {
-        facts.retain(|fact| fact.id != change.fact.id);
-        if change.fact.is_current() {
-            facts.push(Arc::new(change.fact.clone()));
-        }
-    }
 }

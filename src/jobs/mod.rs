@@ -9,6 +9,8 @@
 mod learner;
 mod outbox;
 mod policy;
+#[cfg(test)]
+mod testing;
 mod worker;
 
 pub use learner::{

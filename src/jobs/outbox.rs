@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use super::policy::Backoff;
 use crate::base::{Clock, Time};
 use crate::memory::Turn;
-use crate::store::{Finished, Store, StoreError};
+use crate::store::{Finished, OutboxStore, StoreError};
 
 /// Takes secrets out of a turn before it is stored.
 pub type Redact = fn(&mut Turn);
@@ -103,7 +103,7 @@ struct Job {
 /// Starts the writer on `tracker`, and returns its handle. On `stop` the writer takes no new reservations, commits
 /// what is queued and what still comes through slots that were reserved before, and ends.
 pub fn outbox(
-    store: Arc<dyn Store>,
+    store: Arc<dyn OutboxStore>,
     config: OutboxConfig,
     redact: Redact,
     clock: Arc<dyn Clock>,
@@ -216,7 +216,7 @@ fn text_bytes(finished: &Finished) -> u64 {
 }
 
 struct Writer {
-    store: Arc<dyn Store>,
+    store: Arc<dyn OutboxStore>,
     config: OutboxConfig,
     redact: Redact,
     clock: Arc<dyn Clock>,
@@ -296,6 +296,8 @@ impl Writer {
             failures += 1;
             self.note_failure(&error, failures);
             if self.gives_up(&error, failures) {
+                // The exchange's fault, or the end: no outage that an operator should wait for.
+                self.shared.failing_since.store(NOT_FAILING, Ordering::Relaxed);
                 return false;
             }
             tokio::time::sleep(self.config.backoff.pause(failures, u64::MAX)).await;
@@ -314,5 +316,189 @@ impl Writer {
         if first.is_ok() || failures == 1 {
             tracing::error!(%error, "the outbox cannot be written; it is tried again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+
+    use super::super::testing::{Faulty, unavailable};
+    use super::*;
+    use crate::base::{ExchangeId, ManualClock};
+    use crate::store::contract::fixtures::{NOW, claim, finished, scope};
+
+    struct Running {
+        outbox: Outbox,
+        store: Arc<Faulty>,
+        tracker: TaskTracker,
+        stop: CancellationToken,
+    }
+
+    impl Running {
+        async fn stop(self) -> Arc<Faulty> {
+            self.stop.cancel();
+            self.tracker.close();
+            self.tracker.wait().await;
+            self.store
+        }
+    }
+
+    fn config() -> OutboxConfig {
+        let backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_millis(2), max_attempts: 3 };
+        OutboxConfig { capacity: 8, max_bytes: 1 << 20, max_group: 5, backoff }
+    }
+
+    fn start(store: Faulty, config: OutboxConfig, redact: Redact) -> Running {
+        let store = Arc::new(store);
+        let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
+        let clock = Arc::new(ManualClock::new(NOW));
+        let outbox = outbox(store.clone(), config, redact, clock, &tracker, stop.clone());
+        Running { outbox, store, tracker, stop }
+    }
+
+    fn as_it_is(_: &mut Turn) {}
+
+    fn put(outbox: &Outbox, n: u128) -> Committed {
+        outbox.reserve().unwrap().finish(finished(n, &scope("ann")))
+    }
+
+    async fn stored(store: &Arc<Faulty>) -> Vec<u128> {
+        let claimed = store.claim(&claim("me", 1000)).await.unwrap();
+        claimed.iter().map(|c| c.turn.exchange.0).collect()
+    }
+
+    #[tokio::test]
+    async fn an_idle_writer_commits_a_single_exchange_at_once() {
+        let running = start(Faulty::new().await, config(), as_it_is);
+        put(&running.outbox, 1).await.unwrap();
+        assert_eq!(stored(&running.store).await, [1]);
+        assert_eq!(running.outbox.health(), OutboxHealth { appended_total: 1, ..OutboxHealth::default() });
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_the_writer_is_busy_is_one_group() {
+        let store = Faulty { gate: Semaphore::new(0), ..Faulty::new().await };
+        let running = start(store, config(), as_it_is);
+        let first = put(&running.outbox, 1);
+        // The writer takes it and waits at the gate.
+        while running.outbox.health().queued != 1 || running.outbox.queue.capacity() != 8 {
+            tokio::task::yield_now().await;
+        }
+        let rest: Vec<_> = (2..=8).map(|n| put(&running.outbox, n)).collect();
+        assert_eq!(running.outbox.health().queued, 8);
+        running.store.gate.add_permits(100);
+        first.await.unwrap();
+        for committed in rest {
+            committed.await.unwrap();
+        }
+        assert_eq!(*running.store.groups.lock().unwrap(), [1, 5, 2]);
+        assert_eq!(stored(&running.store).await, [1, 2, 3, 4, 5, 6, 7, 8], "in the order in which they came");
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_and_a_dropped_slot_gives_its_place_back() {
+        let running = start(Faulty::new().await, config(), as_it_is);
+        let mut slots: Vec<_> = (0..8).map(|_| running.outbox.reserve().unwrap()).collect();
+        assert!(running.outbox.reserve().is_none());
+        assert_eq!(running.outbox.health(), OutboxHealth { queued: 8, refused_total: 1, ..OutboxHealth::default() });
+        slots.pop();
+        assert!(running.outbox.reserve().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_queue_with_too_much_text_refuses() {
+        let store = Faulty { down: true.into(), ..Faulty::new().await };
+        let running = start(store, OutboxConfig { max_bytes: 1000, ..config() }, as_it_is);
+        let mut large = finished(1, &scope("ann"));
+        large.turn.as_mut().unwrap().user[0].text = "x".repeat(1000);
+        let committed = running.outbox.reserve().unwrap().finish(large);
+        assert!(running.outbox.reserve().is_none());
+        running.store.down.store(false, Ordering::Relaxed);
+        committed.await.unwrap();
+        assert_eq!(running.outbox.health().queued_bytes, 0);
+        assert!(running.outbox.reserve().is_some());
+    }
+
+    /// mem0ai/mem0#7196: a store that fails is a loud health state, and nothing is lost.
+    #[tokio::test]
+    async fn while_the_store_fails_the_group_is_kept_and_tried_again() {
+        let store = Faulty { down: true.into(), ..Faulty::new().await };
+        let running = start(store, config(), as_it_is);
+        let committed = put(&running.outbox, 1);
+        while running.outbox.health().failing_since.is_none() {
+            tokio::task::yield_now().await;
+        }
+        let waiting = tokio::time::timeout(Duration::from_millis(20), put(&running.outbox, 2)).await;
+        assert!(waiting.is_err(), "it waits; the caller's own timeout releases it");
+        assert_eq!(running.outbox.health().failing_since, Some(NOW));
+        running.store.down.store(false, Ordering::Relaxed);
+        committed.await.unwrap();
+        let outbox = running.outbox.clone();
+        assert_eq!(stored(&running.stop().await).await, [1, 2]);
+        assert_eq!(outbox.health(), OutboxHealth { appended_total: 2, ..OutboxHealth::default() });
+    }
+
+    #[tokio::test]
+    async fn one_exchange_that_cannot_be_stored_does_not_take_others_with_it() {
+        let store = Faulty { poison: Some(ExchangeId(2)), gate: Semaphore::new(0), ..Faulty::new().await };
+        let running = start(store, config(), as_it_is);
+        let all: Vec<_> = (1..=3).map(|n| put(&running.outbox, n)).collect();
+        running.store.gate.add_permits(1000);
+        let results: Vec<_> = futures_util::future::join_all(all).await;
+        assert_eq!(results, [Ok(()), Err(NotCommitted), Ok(())]);
+        let health = running.outbox.health();
+        assert_eq!((health.appended_total, health.failed_total, health.failing_since), (2, 1, None));
+        assert_eq!(stored(&running.store).await, [1, 3]);
+    }
+
+    #[tokio::test]
+    async fn a_stop_drains_the_queue_and_waits_for_slots_that_were_reserved_before() {
+        let running = start(Faulty::new().await, config(), as_it_is);
+        let outbox = running.outbox.clone();
+        let late = outbox.reserve().unwrap();
+        for n in 1..=5 {
+            drop(put(&outbox, n));
+        }
+        running.stop.cancel();
+        while outbox.reserve().is_some() {
+            tokio::task::yield_now().await;
+        }
+        late.finish(finished(6, &scope("ann"))).await.unwrap();
+        assert_eq!(stored(&running.stop().await).await, [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[tokio::test]
+    async fn after_a_stop_a_store_that_keeps_failing_is_given_up() {
+        let store = Faulty { down: true.into(), ..Faulty::new().await };
+        let running = start(store, config(), as_it_is);
+        let (outbox, committed) = (running.outbox.clone(), put(&running.outbox, 1));
+        running.stop().await;
+        assert_eq!(committed.await, Err(NotCommitted));
+        assert_eq!(outbox.health().failed_total, 1);
+    }
+
+    #[tokio::test]
+    async fn a_commit_whose_answer_was_lost_is_not_stored_twice() {
+        let running = start(Faulty::new().await, config(), as_it_is);
+        running.store.append(&[finished(1, &scope("ann"))]).await.unwrap();
+        running.store.append.lock().unwrap().push_back(unavailable());
+        put(&running.outbox, 1).await.unwrap();
+        assert_eq!(stored(&running.store).await, [1]);
+    }
+
+    /// mem0ai/mem0#6817: secrets are taken out before anything is stored.
+    #[tokio::test]
+    async fn nothing_is_stored_that_was_not_redacted() {
+        fn redact(turn: &mut Turn) {
+            assert!(turn.exchange != ExchangeId(2), "a redaction that fails");
+            turn.user[0].text = "[redacted]".to_owned();
+        }
+        let running = start(Faulty::new().await, config(), redact);
+        put(&running.outbox, 1).await.unwrap();
+        put(&running.outbox, 2).await.unwrap();
+        let claimed = running.store.claim(&claim("me", 9)).await.unwrap();
+        let texts: Vec<_> = claimed.iter().map(|c| c.turn.user[0].text.as_str()).collect();
+        assert_eq!(texts, ["[redacted]"]);
     }
 }

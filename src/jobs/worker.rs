@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::policy::Backoff;
 use crate::base::{Clock, Random};
-use crate::store::{Claim, Claimed, JobFailure, Store, StoreError};
+use crate::store::{Claim, Claimed, JobFailure, OutboxStore, StoreError};
 
 /// Learns from exchanges and stores what it learned, which also takes them from the queue.
 #[async_trait]
@@ -82,7 +82,7 @@ pub struct WorkerCounters {
 
 /// The loop: claim, learn, sleep until there is more.
 pub struct Worker {
-    store: Arc<dyn Store>,
+    store: Arc<dyn OutboxStore>,
     learner: Arc<dyn Learner>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -101,7 +101,7 @@ impl Worker {
     /// Makes a worker that wakes on `wake` ([`Outbox::appended`](super::Outbox::appended)).
     #[must_use]
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<dyn OutboxStore>,
         learner: Arc<dyn Learner>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
@@ -228,5 +228,146 @@ impl Worker {
             self.store.fail(&self.config.owner, one.turn.exchange, &failure).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::super::testing::store;
+    use super::*;
+    use crate::base::{ManualClock, SeededRandom};
+    use crate::store::contract::fixtures::{NOW, finished, learned, scope};
+    use crate::store::sqlite::SqliteStore;
+
+    /// Learns nothing from everything, apart from what is to fail.
+    struct Scripted {
+        store: Arc<SqliteStore>,
+        fail: fn(u128) -> Option<LearnError>,
+        calls: Mutex<Vec<Vec<u128>>>,
+    }
+
+    #[async_trait]
+    impl Learner for Scripted {
+        async fn learn(&self, batch: Vec<Claimed>, owner: &str) -> Result<(), LearnError> {
+            let exchanges: Vec<_> = batch.iter().map(|c| c.turn.exchange.0).collect();
+            self.calls.lock().unwrap().push(exchanges.clone());
+            if let Some(error) = exchanges.iter().find_map(|n| (self.fail)(*n)) {
+                return Err(error);
+            }
+            let results: Vec<_> = batch.iter().map(|c| learned(c.turn.exchange.0, &c.turn.scope, 0)).collect();
+            self.store.learn(owner, &results).await?;
+            Ok(())
+        }
+    }
+
+    struct Fixture {
+        worker: Worker,
+        store: Arc<SqliteStore>,
+        learner: Arc<Scripted>,
+        clock: Arc<ManualClock>,
+    }
+
+    async fn fixture(fail: fn(u128) -> Option<LearnError>) -> Fixture {
+        let store = store().await;
+        let clock = Arc::new(ManualClock::new(NOW.plus_seconds(1)));
+        let learner = Arc::new(Scripted { store: store.clone(), fail, calls: Mutex::default() });
+        let config = WorkerConfig { batch: 3, ..WorkerConfig::named("me") };
+        let random = Arc::new(SeededRandom::new(1));
+        let worker = Worker::new(store.clone(), learner.clone(), clock.clone(), random, Arc::default(), config);
+        Fixture { worker, store, learner, clock }
+    }
+
+    async fn append(store: &SqliteStore, exchanges: impl IntoIterator<Item = u128>) {
+        let group: Vec<_> = exchanges.into_iter().map(|n| finished(n, &scope(&n.to_string()))).collect();
+        store.append(&group).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn everything_that_is_due_is_learned_in_batches() {
+        let f = fixture(|_| None).await;
+        append(&f.store, 1..=7).await;
+        assert_eq!(f.worker.run_until_empty().await.unwrap(), 7);
+        assert_eq!(*f.learner.calls.lock().unwrap(), [vec![1, 2, 3], vec![4, 5, 6], vec![7]]);
+        assert_eq!(f.store.depth().await.unwrap().waiting, 0);
+        assert_eq!(f.worker.counters().learned.load(Ordering::Relaxed), 7);
+    }
+
+    #[tokio::test]
+    async fn one_bad_exchange_does_not_hold_up_its_batch() {
+        let f = fixture(|n| (n == 2).then(|| LearnError::Retry("no".to_owned()))).await;
+        append(&f.store, 1..=3).await;
+        f.worker.run_until_empty().await.unwrap();
+        assert_eq!(*f.learner.calls.lock().unwrap(), [vec![1, 2, 3], vec![1], vec![2], vec![3]]);
+        let depth = f.store.depth().await.unwrap();
+        assert_eq!((depth.waiting, depth.dead), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn an_exchange_that_keeps_failing_is_given_up_after_the_last_attempt() {
+        let f = fixture(|_| Some(LearnError::Retry("no".to_owned()))).await;
+        append(&f.store, [1]).await;
+        for attempt in 1..=5 {
+            assert_eq!(f.worker.run_until_empty().await.unwrap(), 1, "attempt {attempt}");
+            assert_eq!(f.worker.run_until_empty().await.unwrap(), 0, "not before its time");
+            f.clock.advance_millis(600_000);
+        }
+        let depth = f.store.depth().await.unwrap();
+        assert_eq!((depth.waiting, depth.dead), (0, 1));
+        assert_eq!(f.worker.counters().dead.load(Ordering::Relaxed), 1);
+        assert_eq!(f.worker.counters().retried.load(Ordering::Relaxed), 4);
+    }
+
+    #[tokio::test]
+    async fn what_can_never_be_learned_is_given_up_at_once() {
+        let f = fixture(|_| Some(LearnError::Fail("never".to_owned()))).await;
+        append(&f.store, [1]).await;
+        f.worker.run_until_empty().await.unwrap();
+        assert_eq!(f.store.depth().await.unwrap().dead, 1);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_not_available_costs_no_exchange_its_life() {
+        let f = fixture(|_| Some(LearnError::Store(StoreError::Unavailable("down".to_owned())))).await;
+        append(&f.store, 1..=3).await;
+        for _ in 0..20 {
+            f.worker.run_until_empty().await.unwrap();
+            f.clock.advance_millis(600_000);
+        }
+        assert_eq!(f.learner.calls.lock().unwrap()[0], [1, 2, 3], "smaller batches would not help");
+        let depth = f.store.depth().await.unwrap();
+        assert_eq!((depth.waiting, depth.dead), (3, 0));
+    }
+
+    #[tokio::test]
+    async fn a_panic_fails_its_exchange_and_nothing_else() {
+        let f = fixture(|n| if n == 2 { panic!("as told") } else { None }).await;
+        append(&f.store, 1..=3).await;
+        f.worker.run_until_empty().await.unwrap();
+        assert_eq!(f.store.depth().await.unwrap().waiting, 1);
+        assert_eq!(f.worker.counters().retried.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_worker_finds_what_a_crash_left_wakes_for_more_and_stops_when_told() {
+        let f = fixture(|_| None).await;
+        append(&f.store, [1]).await;
+        let (wake, stop) = (Arc::clone(&f.worker.wake), CancellationToken::new());
+        let counters = f.worker.counters();
+        let until = async |n| {
+            while counters.learned.load(Ordering::Relaxed) < n {
+                tokio::task::yield_now().await;
+            }
+        };
+        let others = async {
+            until(1).await;
+            append(&f.store, [2]).await;
+            wake.notify_one();
+            until(2).await;
+            stop.cancel();
+        };
+        tokio::join!(f.worker.run(stop.clone()), others);
+        assert_eq!(f.store.depth().await.unwrap().waiting, 0);
     }
 }

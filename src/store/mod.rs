@@ -7,7 +7,7 @@
 //! Start with [`Store`], then `sqlite/`.
 
 #[cfg(test)]
-mod contract;
+pub(crate) mod contract;
 mod error;
 pub mod sqlite;
 mod types;

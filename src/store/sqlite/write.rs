@@ -7,7 +7,7 @@ use sqlx::SqliteConnection;
 
 use super::error::driver;
 use super::row::{json, name, parse, rows};
-use crate::base::{EpisodeId, FactId, Time};
+use crate::base::{EpisodeId, FactId, ProposalId, Time};
 use crate::memory::{Episode, FactChange, HistoryEntry};
 use crate::store::{Proposal, StoreError};
 
@@ -64,14 +64,23 @@ impl StoredFacts {
     }
 }
 
+/// Id, scope, key, status, version, body.
+type FactRow = (FactId, i64, String, String, i64, String);
+/// Fact, version, scope, body.
+type HistoryRow = (FactId, i64, i64, String);
+/// Id, scope, session, status, body, uses, last used at, retired facts.
+type EpisodeRow = (EpisodeId, i64, String, String, String, u32, Option<Time>, String);
+/// Id, scope, status, fact, at, body.
+type ProposalRow = (ProposalId, i64, String, Option<FactId>, Time, String);
+
 /// Rows to write, one list a table.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    facts: Vec<(FactId, i64, String, String, i64, String)>,
-    history: Vec<(FactId, i64, i64, String)>,
-    episodes: Vec<(EpisodeId, i64, String, String, String, u32, Option<Time>, String)>,
+    facts: Vec<FactRow>,
+    history: Vec<HistoryRow>,
+    episodes: Vec<EpisodeRow>,
     marks: HashMap<(i64, EpisodeId), Vec<FactId>>,
-    proposals: Vec<(String, i64, String, Option<FactId>, Time, String)>,
+    proposals: Vec<ProposalRow>,
 }
 
 const PUT_FACTS: &str = "
@@ -149,8 +158,7 @@ impl Writes {
 
     /// Adds a proposal.
     pub(super) fn proposal(&mut self, scope: i64, proposal: &Proposal) {
-        let id = proposal.id.to_string();
-        self.proposals.push((id, scope, name(&proposal.status), proposal.fact, proposal.at, json(proposal)));
+        self.proposals.push((proposal.id, scope, name(&proposal.status), proposal.fact, proposal.at, json(proposal)));
     }
 
     /// Writes all rows.
