@@ -93,11 +93,21 @@ pub(super) fn measure(dataset: &Dataset, config: &RecallConfig, limit: Option<us
     Report::of(&outcomes, memories, ingest)
 }
 
+/// The memories as live traffic would store them: numbered within their session, in the order of the file.
 fn episodes(data: &DataScope) -> Vec<Episode> {
     let mut next: HashMap<&str, i64> = HashMap::new();
-    let numbered = data.memories.iter().zip(0_u128..);
-    let number = |(memory, id): (&'_ Memory, u128), position: i64| Episode {
-        id: EpisodeId(id),
+    let mut all = Vec::with_capacity(data.memories.len());
+    for (memory, id) in data.memories.iter().zip(0..) {
+        let position = next.entry(memory.session.as_str()).or_default();
+        all.push(episode(memory, EpisodeId(id), *position));
+        *position += 1;
+    }
+    all
+}
+
+fn episode(memory: &Memory, id: EpisodeId, position: i64) -> Episode {
+    Episode {
+        id,
         text: memory.text.clone(),
         kind: EpisodeKind::Exchange,
         role: memory.role,
@@ -117,17 +127,7 @@ fn episodes(data: &DataScope) -> Vec<Episode> {
         status: EpisodeStatus::Active,
         sensitivity: Sensitivity::Normal,
         retired_facts: Vec::new(),
-    };
-    let place = |entry: (&'_ Memory, u128), position: &mut i64| {
-        let episode = number(entry, *position);
-        *position += 1;
-        episode
-    };
-    let mut all = Vec::with_capacity(data.memories.len());
-    for entry in numbered {
-        all.push(place(entry, next.entry(entry.0.session.as_str()).or_default()));
     }
-    all
 }
 
 /// Asks the questions of one scope.
@@ -206,5 +206,49 @@ struct Nothing;
 impl Source for Nothing {
     async fn load(&self, _: &Scope, _: usize) -> Result<ScopeData, StoreError> {
         Ok(ScopeData::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Our own cases, English and Chinese; no part of any published set.
+    fn own(content: &str) -> Report {
+        measure(&jsonl::read("own cases", content).unwrap(), &RecallConfig::default(), None)
+    }
+
+    #[test]
+    fn own_cases_are_found_among_the_first_five() {
+        for content in [
+            include_str!("../../tests/data/recall/english.jsonl"),
+            include_str!("../../tests/data/recall/chinese.jsonl"),
+            include_str!("../../tests/data/recall/mixed.jsonl"),
+        ] {
+            let report = own(content);
+            assert!(report.overall.n >= 10);
+            assert!(report.overall.recall_at[0] >= 0.95, "{}", report.table());
+        }
+    }
+
+    // Traps: random letters recall nothing (mnemosyne-oss/mnemosyne#24, tomcounsell/ai#1213), nor does a question about something else
+    // (NousResearch/hermes-agent#22563), a greeting or a request for code.
+    #[test]
+    fn nonsense_greetings_and_other_subjects_recall_nothing() {
+        let report = own(include_str!("../../tests/data/recall/nothing.jsonl"));
+        assert!(report.n_unanswerable >= 200);
+        assert!(report.false_recall == 0.0, "{}", report.table());
+    }
+
+    #[test]
+    fn a_limit_is_kept_and_the_json_has_the_promised_names() {
+        let dataset = jsonl::read("own cases", include_str!("../../tests/data/recall/english.jsonl")).unwrap();
+        let json = measure(&dataset, &RecallConfig::default(), Some(3)).json();
+        assert_eq!(json["overall"]["n"], 3);
+        for name in
+            ["recall@5", "recall@10", "recall@20", "all@10", "mrr", "recall@500t", "recall@1000t", "recall@2000t"]
+        {
+            assert!(json["overall"][name].is_number(), "{name}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::sketch::Sketch;
 use crate::base::EpisodeId;
-use crate::memory::text::{self, TermId};
+use crate::memory::text::{self, Term, TermId};
 use crate::memory::{Episode, EpisodeStatus};
 
 /// Stands for "no document" and "no speaker".
@@ -212,6 +212,11 @@ impl Index {
     /// The speaker that a term names.
     pub(super) fn speaker_named(&self, term: TermId) -> Option<u32> {
         self.speakers.get(&term).copied()
+    }
+
+    /// Whether one of these terms names a speaker.
+    pub(super) fn names_a_speaker(&self, terms: &[Term]) -> bool {
+        terms.iter().any(|term| self.speakers.contains_key(&term.id))
     }
 
     pub(super) fn doc(&self, doc: u32) -> Option<&Doc> {

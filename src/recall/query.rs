@@ -48,7 +48,7 @@ impl Default for RecallConfig {
     fn default() -> Self {
         Self {
             max_episodes: 5,
-            floor: 0.35,
+            floor: 0.4,
             weights: Weights::default(),
             cache_bytes: 256 << 20,
             max_episodes_per_scope: 200_000,
@@ -83,8 +83,8 @@ impl Default for Weights {
     fn default() -> Self {
         Self {
             turn: 1.0,
-            neighbours: 1.0,
-            session: 0.5,
+            neighbours: 1.2,
+            session: 1.0,
             neighbours_long: 0.5,
             session_long: 0.3,
             assistant: 0.4,

@@ -18,6 +18,12 @@ const LONG_TURN: f32 = 60.0;
 const BEFORE_SHARE: f32 = 0.4;
 /// Of what came before, so many terms are read.
 const BEFORE_TERMS: usize = 12;
+/// A question that speaks of the person asks this memory and no encyclopedia: it need cover only this share of the floor.
+const PERSONAL: f64 = 0.5;
+/// What is shown beside a memory that clears the floor must reach this share of the floor itself.
+const BESIDE: f64 = 0.12;
+/// A single telling word in common must be this share of the question.
+const ALONE: f64 = 0.45;
 /// Fresh memories gain at most this share, half of it after [`FRESH_HALF_LIFE`].
 const FRESH: f64 = 0.03;
 /// Milliseconds in which the gain of a fresh memory halves: 30 days.
@@ -32,6 +38,7 @@ pub(super) struct Asked<'a> {
     pub(super) own: Vec<Term>,
     /// The question, folded: what Chinese labels are looked up in.
     pub(super) folded: String,
+    is_personal: bool,
     when: Option<Span>,
     now: Time,
     max_sensitivity: Sensitivity,
@@ -41,6 +48,7 @@ pub(super) struct Asked<'a> {
 impl<'a> Asked<'a> {
     pub(super) fn new(query: &'a Query) -> Self {
         let own = text::analyse(&query.text);
+        let folded = text::fold(query.text.as_str().into()).into_owned();
         let mut terms = QueryTerm::distinct(&own, 1.0);
         let telling = terms.iter().filter(|term| term.form.is_telling()).count();
         // A bare greeting has no terms at all, and what came before it must not speak for it.
@@ -53,7 +61,8 @@ impl<'a> Asked<'a> {
         Self {
             terms,
             own,
-            folded: text::fold(query.text.as_str().into()).into_owned(),
+            is_personal: is_personal(&folded),
+            folded,
             when: when::parse(&query.text, query.now),
             now: query.now,
             max_sensitivity: query.max_sensitivity,
@@ -72,11 +81,17 @@ pub(super) struct Found {
 /// The episodes of several scopes that clear the floor, strongest first, at most `limit`.
 pub(super) fn rank(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig, limit: usize) -> Vec<Found> {
     let found: Vec<(&Index, Vec<Hit>)> = indexes.iter().map(|index| (*index, hits(index, asked))).collect();
+    // Nothing is known of a question unless one memory at least covers a fair share of it; what is found beside that one may cover less:
+    // a second memory often holds just the other half of the answer.
+    let personal = asked.is_personal || indexes.iter().any(|index| index.names_a_speaker(&asked.own));
+    if !found.iter().flat_map(|(_, hits)| hits).any(|hit| clears_floor(hit, config.floor, personal)) {
+        return Vec::new();
+    }
     let best = Best::of(&found);
     let mut ranked = Vec::new();
     for (index, hits) in &found {
         let fusion = Fusion::new(index, asked, &config.weights, best);
-        for hit in hits.iter().filter(|hit| clears_floor(hit, config.floor)) {
+        for hit in hits.iter().filter(|hit| f64::from(hit.coverage) >= config.floor * BESIDE) {
             ranked.push((fusion.fuse(hit), *index, *hit));
         }
     }
@@ -95,8 +110,12 @@ pub(super) fn rank(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig,
     shown.take(limit).collect()
 }
 
+/// A speaker's name picks turns by who said them, which is a boost: as a word it is what *others* say to that speaker. Unless nothing
+/// else is asked.
 fn hits(index: &Index, asked: &Asked<'_>) -> Vec<Hit> {
-    score(index, &asked.terms)
+    let others: Vec<QueryTerm> =
+        asked.terms.iter().copied().filter(|term| index.speaker_named(term.id).is_none()).collect();
+    score(index, if others.is_empty() { &asked.terms } else { &others })
 }
 
 fn may_show(episode: &Episode, asked: &Asked<'_>) -> bool {
@@ -105,10 +124,47 @@ fn may_show(episode: &Episode, asked: &Asked<'_>) -> bool {
         && !asked.exclude.contains(&episode.message_hash)
 }
 
-/// Whether a hit shares enough with the question to be about the same thing at all.
-fn clears_floor(hit: &Hit, floor: f64) -> bool {
+/// Whether a hit shares enough with the question to be about the same thing at all. One word in common is an accident, unless it is
+/// most of what was asked or the question is about the person.
+fn clears_floor(hit: &Hit, floor: f64, personal: bool) -> bool {
     let covered = f64::from(hit.own).max(0.9 * f64::from(hit.coverage));
-    hit.telling > 0 && covered >= floor
+    let floor = if personal { floor * PERSONAL } else { floor };
+    covered >= floor && (hit.telling >= 2 || hit.telling == 1 && (personal || covered >= ALONE))
+}
+
+/// Whether a question speaks of the one who asks: "my", "did I", 我的. "How do I …" and 帮我 ask for help with anything.
+fn is_personal(folded: &str) -> bool {
+    let mut before = ["", ""];
+    for word in folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let personal = match word {
+            "my" | "mine" | "our" | "ours" | "myself" => true,
+            "i" | "we" => {
+                matches!(before[1], "did" | "was" | "were" | "have" | "had" | "am" | "do") && before[0] != "how"
+            }
+            "me" => !matches!(
+                before[1],
+                "give"
+                    | "tell"
+                    | "help"
+                    | "show"
+                    | "teach"
+                    | "write"
+                    | "make"
+                    | "get"
+                    | "let"
+                    | "send"
+                    | "find"
+                    | "to"
+                    | "for"
+            ),
+            _ => false,
+        };
+        if personal {
+            return true;
+        }
+        before = [before[1], word];
+    }
+    folded.match_indices('我').any(|(at, _)| !folded[..at].ends_with(['帮', '给', '教', '请', '让', '告']))
 }
 
 /// The best raw score of each channel: what the others are measured by.

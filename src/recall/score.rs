@@ -6,7 +6,7 @@ use super::index::{Index, NONE, Place};
 use crate::memory::text::{Form, Term, TermId};
 
 /// Saturation of repeats and weight of length, per channel. Short turns repeat little, so length matters less than in prose.
-const TURN: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
+const TURN: Bm25 = Bm25 { k1: 1.2, b: 0.4 };
 const WINDOW: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
 const SESSION: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
 
@@ -106,7 +106,13 @@ fn strongest(index: &Index, terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
             let found = index.postings(term.id).len();
             // A pair that no memory holds most likely spans two words ("猫叫"): it says less than a word that nobody said.
             let doubt = if found == 0 && term.form == Form::Pair { 0.4 } else { 1.0 };
-            (term, doubt * term.weight * idf(index.len(), found))
+            let form = match term.form {
+                Form::Common => 0.5,
+                Form::Code => 2.0,
+                _ => 1.0,
+            };
+            // A word that no memory holds is reckoned as rare, not as rarer than any that one does.
+            (term, doubt * form * term.weight * idf(index.len(), found.max(1)))
         })
         .collect();
     if known.len() > MAX_TERMS {

@@ -31,8 +31,10 @@ pub struct TermId(pub u64);
 /// What a term is, and so how much it tells by its form alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A telling word, a number, or a code as a whole.
+    /// A telling word or number.
     Whole,
+    /// A code, version, address or date as a whole: nobody says it by chance.
+    Code,
     /// An everyday word, pair or currency: indexed, but never enough by itself.
     Common,
     /// A part of a code, beside the whole.
@@ -47,7 +49,7 @@ impl Form {
     /// Whether a match of it says that two texts are about the same thing.
     #[must_use]
     pub fn is_telling(self) -> bool {
-        matches!(self, Self::Whole | Self::Pair)
+        matches!(self, Self::Whole | Self::Code | Self::Pair)
     }
 }
 
@@ -65,9 +67,10 @@ impl Term {
     #[must_use]
     pub fn weight(self) -> f32 {
         match self.form {
-            Form::Whole | Form::Pair => 1.0,
+            Form::Whole | Form::Code | Form::Pair => 1.0,
+            Form::Common => 0.6,
             Form::Part => 0.4,
-            Form::Common | Form::Single => 0.35,
+            Form::Single => 0.35,
         }
     }
 
@@ -101,23 +104,34 @@ pub fn analyse(text: &str) -> Vec<Term> {
 fn term(piece: &Piece<'_>, stemmer: &Stemmer) -> Option<Term> {
     let text = piece.text;
     let form = match piece.shape {
-        Shape::Word => match words::commonness(text) {
-            Commonness::Function => return None,
-            Commonness::Common => Form::Common,
-            Commonness::Telling => Form::Whole,
-        },
-        Shape::Part if words::commonness(text) != Commonness::Telling => return None,
-        Shape::Part => Form::Part,
-        Shape::Number | Shape::Code | Shape::LoneSingle => Form::Whole,
+        Shape::Word => return word(text, Form::Whole, stemmer),
+        Shape::Part => return word(text, Form::Part, stemmer),
+        // "two weeks", "10 minutes": small numbers are everywhere.
+        Shape::Number if text.len() < 3 => Form::Common,
+        Shape::Code => Form::Code,
+        Shape::LoneSingle if words::is_common_single(text) => Form::Common,
+        Shape::Number | Shape::LoneSingle => Form::Whole,
         Shape::Currency => Form::Common,
         Shape::Pair if words::is_common_pair(text) => Form::Common,
         Shape::Pair => Form::Pair,
         Shape::Single => Form::Single,
     };
+    Some(Term { id: hash(text), form })
+}
+
+fn word(text: &str, form: Form, stemmer: &Stemmer) -> Option<Term> {
     // The stemmer knows English only; words of other scripts went through `fold` and stay as they are.
-    let stems = matches!(piece.shape, Shape::Word | Shape::Part) && text.len() > 3 && text.is_ascii();
-    let id = if stems { hash(&stemmer.stem(text)) } else { hash(text) };
-    Some(Term { id, form })
+    let stem = if text.len() > 3 && text.is_ascii() { stemmer.stem(text) } else { text.into() };
+    let commonness = match words::commonness(text) {
+        Commonness::Telling => words::commonness(&stem),
+        known => known,
+    };
+    let form = match (commonness, form) {
+        (Commonness::Telling, form) => form,
+        (Commonness::Common, Form::Whole) => Form::Common,
+        _ => return None,
+    };
+    Some(Term { id: hash(&stem), form })
 }
 
 /// The terms of a person's name, each of which may stand for the person.

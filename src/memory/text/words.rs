@@ -33,10 +33,11 @@ const COMMON: &str = "like likes liked get gets got getting go goes going went g
     someone anyone everyone somebody way ways lot lots bit kind kinds type types sort time times day days today good great nice \
     better best well bad new old big little much many really quite pretty actually maybe probably always never often usually \
     sometimes back first last next one two three people person man woman guy world year years month months week weeks long short \
-    right sure different several another mean means happen happens happened happening work works worked working write writes wrote \
+    right sure different several another mean means life happen happens happened happening work works worked working write writes wrote \
     explain explains describe list example examples question questions answer answers problem problems code function \
     mention mentioned mentions share shared recently lately currently recent since ago around away together able else \
     cool awesome amazing wonderful glad happy hope hear heard sound sounds wow definitely totally absolutely especially \
+    wrong later soon earlier remember recall forget far moment able matter true false every whole full free open close small high low easy hard plan \
     remember recall forget word words fact part parts name names called call number";
 
 static ENGLISH: LazyLock<HashMap<&'static str, Commonness>> = LazyLock::new(|| {
@@ -202,6 +203,14 @@ pub(super) fn is_common_pair(pair: &str) -> bool {
     static PAIRS: LazyLock<std::collections::HashSet<&'static str>> =
         LazyLock::new(|| COMMON_PAIRS.split_whitespace().collect());
     PAIRS.contains(pair)
+}
+
+/// Single characters that tell little by themselves.
+const COMMON_SINGLES: &str = "好大小来去人说看想做用写讲年月日天时分秒一二三四五六七八九十百千万不没会能要有上下里外前后多少吃喝买卖家新老叫问答开关走跑点次件种样只双张条号钱";
+
+/// Whether a character by itself tells little.
+pub(super) fn is_common_single(text: &str) -> bool {
+    COMMON_SINGLES.contains(text)
 }
 
 /// The currency that a sign stands for.
