@@ -1,0 +1,184 @@
+//! Recall in scopes of 100 to 100,000 episodes, the analysis of a question, one insert, and a cold scope.
+//!
+//! Texts are made up: a vocabulary of 20,000 words whose frequencies follow Zipf's law, 8 to 40 words a turn, 20 turns a session. A
+//! question has 8 words, taken from one of the turns and from the vocabulary at large.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use backstory::base::{EpisodeId, ExchangeId, Random, SeededRandom, Time};
+use backstory::memory::{Episode, EpisodeKind, EpisodeStatus, Scope, Sensitivity, Speaker, text};
+use backstory::recall::{Query, Recall, RecallConfig, ScopeData, Source};
+use backstory::store::{Learned, StoreError};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+
+const VOCABULARY: u64 = 20_000;
+
+fn word(random: &SeededRandom) -> String {
+    // Zipf by inversion: the logarithm of the rank is uniform.
+    let uniform = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut rank = (VOCABULARY as f64).powf(uniform) as u64;
+    let mut word = String::from("q");
+    loop {
+        word.push(char::from(b'a' + (rank % 23) as u8));
+        rank /= 23;
+        if rank == 0 {
+            return word;
+        }
+    }
+}
+
+fn words(random: &SeededRandom, n: u64) -> String {
+    (0..n).map(|_| word(random)).collect::<Vec<_>>().join(" ")
+}
+
+fn episode(random: &SeededRandom, number: i64) -> Episode {
+    let said_at = Time(1_700_000_000_000 + number * 60_000);
+    Episode {
+        id: EpisodeId::generate(said_at, random),
+        text: words(random, 8 + random.next_u64() % 33),
+        kind: EpisodeKind::Exchange,
+        role: if number % 2 == 0 { Speaker::User } else { Speaker::Assistant },
+        speaker: None,
+        session: format!("session {}", number / 20),
+        position: number % 20,
+        said_at,
+        recorded_at: said_at,
+        tags: Vec::new(),
+        entities: Vec::new(),
+        exchange: None,
+        message_hash: format!("{number:064x}"),
+        score: 1.0,
+        half_life: 0,
+        uses: 0,
+        last_used_at: None,
+        status: EpisodeStatus::Active,
+        sensitivity: Sensitivity::Normal,
+        retired_facts: Vec::new(),
+    }
+}
+
+struct Made(i64);
+
+#[async_trait]
+impl Source for Made {
+    async fn load(&self, _: &Scope, _: usize) -> Result<ScopeData, StoreError> {
+        Ok(data(self.0))
+    }
+}
+
+fn data(size: i64) -> ScopeData {
+    let random = SeededRandom::new(7);
+    ScopeData { revision: 1, facts: Vec::new(), episodes: (0..size).map(|number| episode(&random, number)).collect() }
+}
+
+fn scope() -> Scope {
+    Scope::new("bench", "bench", "me")
+}
+
+fn recall_of(size: i64) -> Recall {
+    let recall =
+        Recall::from_source(Arc::new(Made(size)), RecallConfig { cache_bytes: 4 << 30, ..RecallConfig::default() });
+    recall.fill(&scope(), data(size));
+    recall
+}
+
+fn queries(size: i64) -> Vec<Query> {
+    let random = SeededRandom::new(11);
+    let episodes = data(size).episodes;
+    let query = |number: usize| {
+        let about = &episodes[number * 7919 % episodes.len()].text;
+        let text = about.split(' ').take(5).chain(words(&random, 3).split(' ')).collect::<Vec<_>>().join(" ");
+        Query {
+            scopes: vec![scope()],
+            text,
+            before: None,
+            now: Time(1_800_000_000_000),
+            max_sensitivity: Sensitivity::Sensitive,
+            exclude: Arc::default(),
+            max_episodes: 5,
+        }
+    };
+    (0..500).map(query).collect()
+}
+
+fn recall(criterion: &mut Criterion) {
+    for size in [100, 1_000, 10_000, 100_000] {
+        let recall = recall_of(size);
+        let queries = queries(size);
+        percentiles(size, &recall, &queries);
+        let mut next = 0;
+        criterion.bench_function(&format!("recall/{size}"), |bencher| {
+            bencher.iter(|| {
+                next = (next + 1) % queries.len();
+                black_box(recall.recall_now(&queries[next]))
+            });
+        });
+    }
+}
+
+/// Criterion tells the mean; a promise is made on the 99th percentile.
+fn percentiles(size: i64, recall: &Recall, queries: &[Query]) {
+    let mut times: Vec<f64> = Vec::new();
+    for query in queries.iter().chain(queries).chain(queries) {
+        let start = Instant::now();
+        black_box(recall.recall_now(query));
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    let mut times = times.split_off(queries.len());
+    times.sort_by(f64::total_cmp);
+    let at = |q: f64| times[(times.len() as f64 * q) as usize];
+    eprintln!("recall/{size}: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs", at(0.5), at(0.99), times[times.len() - 1]);
+}
+
+fn analyse(criterion: &mut Criterion) {
+    let question = "What did my sister say about the flight to Lisbon, TP-1234?";
+    criterion.bench_function("analyse/60 bytes", |bencher| bencher.iter(|| text::analyse(black_box(question))));
+    let question = "我上个月在杭州订的酒店叫什么名字，押金是5999元吗";
+    criterion.bench_function("analyse/chinese", |bencher| bencher.iter(|| text::analyse(black_box(question))));
+}
+
+fn insert(criterion: &mut Criterion) {
+    let recall = recall_of(10_000);
+    let random = SeededRandom::new(13);
+    let mut revision = 1;
+    criterion.bench_function("learn one exchange/10000", |bencher| {
+        bencher.iter_batched(
+            || {
+                revision += 1;
+                let number = 20_000 + 2 * revision;
+                (revision, learned(revision, vec![episode(&random, number), episode(&random, number + 1)]))
+            },
+            |(revision, learned)| recall.learned(&scope(), revision, &learned),
+            BatchSize::SmallInput,
+        );
+    });
+}
+
+fn learned(revision: i64, episodes: Vec<Episode>) -> Learned {
+    Learned {
+        exchange: ExchangeId(1),
+        scope: scope(),
+        epoch: 0,
+        turn_key: String::new(),
+        user_side: true,
+        revision: revision - 1,
+        now: Time(0),
+        changes: Vec::new(),
+        episodes,
+        proposals: Vec::new(),
+        marks: Vec::new(),
+    }
+}
+
+fn cold(criterion: &mut Criterion) {
+    let recall = recall_of(10);
+    criterion.bench_function("index a cold scope/10000", |bencher| {
+        bencher.iter_batched(|| data(10_000), |data| recall.fill(&scope(), data), BatchSize::LargeInput);
+    });
+}
+
+criterion_group!(benches, analyse, recall, insert, cold);
+criterion_main!(benches);
