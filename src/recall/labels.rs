@@ -105,13 +105,13 @@ const LABELS: &[Label] = &[
     Label {
         prefix: "diet.allergy",
         asks: "allergy allergic allergen food eat meal recipe cook dinner lunch breakfast restaurant snack dish menu ingredient dessert bake",
-        of_me: "avoid order safe",
+        of_me: "avoid safe",
         chinese: &["过敏", "吃", "食", "菜", "餐", "做饭", "忌口", "零食", "甜点", "食谱"],
     },
     Label {
         prefix: "diet.",
         asks: "diet food eat meal recipe cook dinner lunch breakfast restaurant snack dish menu vegetarian vegan ingredient dessert bake",
-        of_me: "avoid order drink",
+        of_me: "avoid drink",
         chinese: &["吃", "食", "菜", "餐", "做饭", "忌口", "素", "饮食", "零食", "甜点", "食谱"],
     },
     Label {

@@ -19,6 +19,8 @@ mod scoped;
 mod score;
 mod sketch;
 mod source;
+#[cfg(test)]
+mod tests;
 mod when;
 
 pub use cache::Recall;

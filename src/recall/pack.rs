@@ -9,14 +9,14 @@ const SHARE_OF_BEST: f64 = 0.4;
 
 /// The first `max` of `found` (strongest first) that are worth their tokens.
 pub(super) fn pack(found: Vec<Found>, max: usize) -> Vec<RecalledEpisode> {
-    let least = found.first().map_or(0.0, |best| best.hit.scores.fused * SHARE_OF_BEST);
+    let least = found.first().map_or(0.0, |best| best.strength * SHARE_OF_BEST);
     let mut shown: Vec<RecalledEpisode> = Vec::with_capacity(max);
     let mut sketches: Vec<Sketch> = Vec::with_capacity(max);
-    for Found { hit, sketch } in found {
-        if shown.len() == max || hit.scores.fused < least {
+    for Found { hit, sketch, is_telling, strength } in found {
+        if shown.len() == max {
             break;
         }
-        if !sketches.iter().any(|known| known.is_like(&sketch)) {
+        if is_telling && strength >= least && !sketches.iter().any(|known| known.is_like(&sketch)) {
             sketches.push(sketch);
             shown.push(hit);
         }

@@ -22,6 +22,8 @@ const BEFORE_TERMS: usize = 12;
 const PERSONAL: f64 = 0.5;
 /// What is shown beside a memory that clears the floor must reach this share of the floor itself.
 const BESIDE: f64 = 0.12;
+/// To be shown to a model rather than listed, it must reach this share of it.
+const HALF: f64 = 0.4;
 /// A single telling word in common must be this share of the question.
 const ALONE: f64 = 0.45;
 /// Fresh memories gain at most this share, half of it after [`FRESH_HALF_LIFE`].
@@ -76,11 +78,15 @@ impl<'a> Asked<'a> {
 pub(super) struct Found {
     pub(super) hit: RecalledEpisode,
     pub(super) sketch: Sketch,
+    /// Whether it shares a telling word with the question, by itself or beside its neighbours, and a fair part of it.
+    pub(super) is_telling: bool,
+    /// What it scores before the assistant's words are weighed down: a reply is judged with the turn that it answers.
+    pub(super) strength: f64,
 }
 
 /// The episodes of several scopes that clear the floor, strongest first, at most `limit`.
 pub(super) fn rank(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig, limit: usize) -> Vec<Found> {
-    let found: Vec<(&Index, Vec<Hit>)> = indexes.iter().map(|index| (*index, hits(index, asked))).collect();
+    let found: Vec<(&Index, Vec<Hit>)> = indexes.iter().map(|index| (*index, hits(index, indexes, asked))).collect();
     // Nothing is known of a question unless one memory at least covers a fair share of it; what is found beside that one may cover less:
     // a second memory often holds just the other half of the answer.
     let personal = asked.is_personal || indexes.iter().any(|index| index.names_a_speaker(&asked.own));
@@ -105,17 +111,22 @@ pub(super) fn rank(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig,
             coverage: hit.coverage.into(),
             fused: *fused,
         };
-        Some(Found { hit: RecalledEpisode { episode: doc.episode.clone(), scores }, sketch: doc.sketch })
+        Some(Found {
+            hit: RecalledEpisode { episode: doc.episode.clone(), scores },
+            sketch: doc.sketch,
+            is_telling: hit.telling > 0 && f64::from(hit.coverage) >= config.floor * HALF,
+            strength: fused / role_weight(&doc.episode, &config.weights),
+        })
     });
     shown.take(limit).collect()
 }
 
 /// A speaker's name picks turns by who said them, which is a boost: as a word it is what *others* say to that speaker. Unless nothing
 /// else is asked.
-fn hits(index: &Index, asked: &Asked<'_>) -> Vec<Hit> {
+fn hits(index: &Index, all: &[&Index], asked: &Asked<'_>) -> Vec<Hit> {
     let others: Vec<QueryTerm> =
         asked.terms.iter().copied().filter(|term| index.speaker_named(term.id).is_none()).collect();
-    score(index, if others.is_empty() { &asked.terms } else { &others })
+    score(index, all, if others.is_empty() { &asked.terms } else { &others })
 }
 
 fn may_show(episode: &Episode, asked: &Asked<'_>) -> bool {
@@ -186,6 +197,11 @@ impl Best {
     }
 }
 
+fn role_weight(episode: &Episode, weights: &Weights) -> f64 {
+    // Never zero: it divides.
+    if episode.role == Speaker::Assistant { weights.assistant.max(0.01) } else { 1.0 }
+}
+
 struct Fusion<'a> {
     index: &'a Index,
     asked: &'a Asked<'a>,
@@ -217,7 +233,7 @@ impl<'a> Fusion<'a> {
         let sum = self.weights.turn * f64::from(hit.turn / self.best.turn)
             + self.window * f64::from(hit.window / self.best.window)
             + self.session * f64::from(hit.session / self.best.session);
-        let role = if doc.episode.role == Speaker::Assistant { self.weights.assistant } else { 1.0 };
+        let role = role_weight(&doc.episode, self.weights);
         let named = doc.speaker != NONE && self.speakers.contains(&doc.speaker);
         let mut boost = if named { self.weights.speaker } else { 0.0 };
         boost += FRESH * (-(self.asked.now.since(doc.episode.said_at) as f64) / FRESH_HALF_LIFE).exp2();

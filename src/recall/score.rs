@@ -83,27 +83,31 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Scores every episode that holds a term of the question, or stands beside one that does.
-pub(super) fn score(index: &Index, terms: &[QueryTerm]) -> Vec<Hit> {
+/// Scores every episode of `index` that holds a term of the question, or stands beside one that does. How rare a term is, is reckoned
+/// over `all` indexes that are asked together, so that scores of a small scope can stand beside those of a large one.
+pub(super) fn score(index: &Index, all: &[&Index], terms: &[QueryTerm]) -> Vec<Hit> {
     if index.len() == 0 || terms.is_empty() {
         return Vec::new();
     }
-    let terms = strongest(index, terms);
+    let terms = strongest(all, terms);
+    let others: Vec<&Index> = all.iter().copied().filter(|other| !std::ptr::eq(*other, index)).collect();
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.fit(index.places.len(), index.sessions.len());
         for (bit, (term, _)) in terms.iter().enumerate() {
-            scratch.add(index, *term, 1 << bit);
+            scratch.add(index, &others, *term, 1 << bit);
         }
         scratch.take(index, &terms)
     })
 }
 
 /// The terms to score with the information that each carries here; at most [`MAX_TERMS`].
-fn strongest(index: &Index, terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
+fn strongest(all: &[&Index], terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
+    let live = all.iter().map(|index| index.len()).sum();
+    let holding = |term: TermId| all.iter().map(|index| index.postings(term).len()).sum::<usize>();
     let mut known: Vec<(QueryTerm, f32)> = terms
         .iter()
         .map(|&term| {
-            let found = index.postings(term.id).len();
+            let found = holding(term.id);
             // A pair that no memory holds most likely spans two words ("猫叫"): it says less than a word that nobody said.
             let doubt = if found == 0 && term.form == Form::Pair { 0.4 } else { 1.0 };
             let form = match term.form {
@@ -112,14 +116,13 @@ fn strongest(index: &Index, terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
                 _ => 1.0,
             };
             // A word that no memory holds is reckoned as rare, not as rarer than any that one does.
-            (term, doubt * form * term.weight * idf(index.len(), found.max(1)))
+            (term, doubt * form * term.weight * idf(live, found.max(1)))
         })
         .collect();
     if known.len() > MAX_TERMS {
         // What is not here cannot score, only weigh on the floor, and that reckons with the strongest few anyway.
         known.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let (mut here, away): (Vec<_>, Vec<_>) =
-            known.into_iter().partition(|(term, _)| !index.postings(term.id).is_empty());
+        let (mut here, away): (Vec<_>, Vec<_>) = known.into_iter().partition(|(term, _)| holding(term.id) > 0);
         here.truncate(MAX_TERMS - FLOOR_TERMS);
         here.extend(away.into_iter().take(FLOOR_TERMS));
         return here;
@@ -130,6 +133,31 @@ fn strongest(index: &Index, terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
 fn idf(all: usize, with: usize) -> f32 {
     let (all, with) = (all as f32, with as f32);
     (1.0 + (all - with + 0.5).max(0.0) / (with + 0.5)).ln()
+}
+
+/// How common a term is in the other scopes that are asked; for windows and sessions, which are not counted there, at most.
+#[derive(Debug, Default)]
+struct Elsewhere {
+    turns: usize,
+    holding: usize,
+    near: usize,
+    sessions: usize,
+    sessions_holding: usize,
+}
+
+impl Elsewhere {
+    fn of(others: &[&Index], term: TermId) -> Self {
+        others.iter().fold(Self::default(), |sum, other| {
+            let holding = other.postings(term).len();
+            Self {
+                turns: sum.turns + other.len(),
+                holding: sum.holding + holding,
+                near: sum.near + (3 * holding).min(other.len()),
+                sessions: sum.sessions + other.sessions.len(),
+                sessions_holding: sum.sessions_holding + holding.min(other.sessions.len()),
+            }
+        })
+    }
 }
 
 impl Scratch {
@@ -147,11 +175,12 @@ impl Scratch {
         }
     }
 
-    fn add(&mut self, index: &Index, term: QueryTerm, bit: u64) {
+    fn add(&mut self, index: &Index, others: &[&Index], term: QueryTerm, bit: u64) {
         let list = index.postings(term.id);
         let live = index.len() as f32;
         let average = (index.total_len as f32 / live).max(1.0);
-        let weight = term.weight * idf(index.len(), list.len());
+        let elsewhere = Elsewhere::of(others, term.id);
+        let weight = term.weight * idf(index.len() + elsewhere.turns, list.len() + elsewhere.holding);
         for posting in list {
             let place = index.places[posting.doc as usize];
             let count = posting.count as f32;
@@ -166,8 +195,8 @@ impl Scratch {
             }
             self.session_count[session] += count;
         }
-        self.settle_windows(index, term.weight, bit);
-        self.settle_sessions(index, term.weight);
+        self.settle_windows(index, &elsewhere, term.weight, bit);
+        self.settle_sessions(index, &elsewhere, term.weight);
     }
 
     fn spread(&mut self, doc: u32, count: f32) {
@@ -181,9 +210,9 @@ impl Scratch {
         *slot += count;
     }
 
-    fn settle_windows(&mut self, index: &Index, weight: f32, bit: u64) {
+    fn settle_windows(&mut self, index: &Index, elsewhere: &Elsewhere, weight: f32, bit: u64) {
         let average = (index.total_window as f32 / index.len() as f32).max(1.0);
-        let weight = weight * idf(index.len(), self.touched_now.len());
+        let weight = weight * idf(index.len() + elsewhere.turns, self.touched_now.len() + elsewhere.near);
         for doc in self.touched_now.drain(..) {
             let at = doc as usize;
             let Place { window, .. } = index.places[at];
@@ -196,9 +225,10 @@ impl Scratch {
         }
     }
 
-    fn settle_sessions(&mut self, index: &Index, weight: f32) {
+    fn settle_sessions(&mut self, index: &Index, elsewhere: &Elsewhere, weight: f32) {
         let average = (index.total_len as f32 / index.sessions.len() as f32).max(1.0);
-        let weight = weight * idf(index.sessions.len(), self.touched_sessions.len());
+        let weight = weight
+            * idf(index.sessions.len() + elsewhere.sessions, self.touched_sessions.len() + elsewhere.sessions_holding);
         for session in self.touched_sessions.drain(..) {
             let at = session as usize;
             let count = std::mem::take(&mut self.session_count[at]);

@@ -1,0 +1,413 @@
+//! Recall as a whole, over a source made by hand.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::{Query, Recall, RecallConfig, ScopeData, Source};
+use crate::base::{EpisodeId, ExchangeId, FactId, Time};
+use crate::memory::{
+    Action, Actor, Cardinality, Episode, EpisodeKind, EpisodeStatus, Fact, FactChange, FactKind, FactStatus,
+    Recollection, Scope, Sensitivity, SourceType, Speaker,
+};
+use crate::store::{Learned, StoreError};
+
+const NOW: Time = Time(1_716_000_000_000);
+
+fn episode(id: u128, session: &str, position: i64, text: &str) -> Episode {
+    Episode {
+        id: EpisodeId(id),
+        text: text.to_owned(),
+        kind: EpisodeKind::Exchange,
+        role: if position % 2 == 0 { Speaker::User } else { Speaker::Assistant },
+        speaker: None,
+        session: session.to_owned(),
+        position,
+        said_at: NOW.plus_seconds(-86_400 * 60),
+        recorded_at: NOW,
+        tags: Vec::new(),
+        entities: Vec::new(),
+        exchange: None,
+        message_hash: format!("hash-{id}"),
+        score: 1.0,
+        half_life: 0,
+        uses: 0,
+        last_used_at: None,
+        status: EpisodeStatus::Active,
+        sensitivity: Sensitivity::Normal,
+        retired_facts: Vec::new(),
+    }
+}
+
+fn fact(id: u128, key: &str, value: &str) -> Fact {
+    Fact {
+        id: FactId(id),
+        key: key.to_owned(),
+        value: json!(value),
+        kind: FactKind::Other,
+        cardinality: Cardinality::One,
+        source_type: SourceType::UserStated,
+        source_confidence: 0.7,
+        score: 0.7,
+        half_life: 0,
+        valid_from: NOW,
+        valid_to: None,
+        said_at: NOW,
+        confirmed_at: NOW,
+        seen: 1,
+        recorded_at: NOW,
+        retired_at: None,
+        status: FactStatus::Active,
+        locked: false,
+        sensitivity: Sensitivity::Normal,
+        critical: false,
+        tags: Vec::new(),
+        evidence: Vec::new(),
+        language: "en".to_owned(),
+        about: None,
+        supersedes: None,
+        version: 1,
+    }
+}
+
+fn scope() -> Scope {
+    Scope::new("tenant", "main", "ada")
+}
+
+fn ask(text: &str) -> Query {
+    Query {
+        scopes: vec![scope()],
+        text: text.to_owned(),
+        before: None,
+        now: NOW,
+        max_sensitivity: Sensitivity::Sensitive,
+        exclude: Arc::default(),
+        max_episodes: 5,
+    }
+}
+
+/// Hands out what it holds, counts the readings, and can be held up.
+#[derive(Default)]
+struct Shelf {
+    data: Mutex<HashMap<Scope, ScopeData>>,
+    readings: AtomicUsize,
+    gate: Option<Arc<Gate>>,
+}
+
+#[derive(Default)]
+struct Gate {
+    reading: Notify,
+    open: Notify,
+}
+
+#[async_trait]
+impl Source for Shelf {
+    async fn load(&self, scope: &Scope, _: usize) -> Result<ScopeData, StoreError> {
+        self.readings.fetch_add(1, Ordering::SeqCst);
+        let data = self.data.lock().unwrap().get(scope).cloned().unwrap_or_default();
+        if let Some(gate) = &self.gate {
+            gate.reading.notify_one();
+            gate.open.notified().await;
+        }
+        Ok(data)
+    }
+}
+
+fn recall_of(facts: Vec<Fact>, episodes: Vec<Episode>) -> Recall {
+    let recall = Recall::from_source(Arc::new(Shelf::default()), RecallConfig::default());
+    recall.fill(&scope(), ScopeData { revision: 1, facts, episodes });
+    recall
+}
+
+fn home() -> Vec<Episode> {
+    vec![
+        episode(1, "s1", 0, "The plumber fixed the boiler in the cellar, it was the thermostat."),
+        episode(2, "s1", 1, "Good to hear that the boiler works; have it serviced each autumn."),
+        episode(3, "s2", 0, "Our tomatoes got blight this summer, so next year we try a resistant sort."),
+        episode(4, "s2", 2, "The beans on the other hand gave four kilos."),
+    ]
+}
+
+fn shown(recollection: &Recollection) -> Vec<u128> {
+    recollection.episodes.iter().map(|hit| hit.episode.id.0).collect()
+}
+
+fn keys(recollection: &Recollection) -> Vec<&str> {
+    recollection.facts.iter().map(|fact| fact.fact.key.as_str()).collect()
+}
+
+fn learned(changes: Vec<FactChange>, episodes: Vec<Episode>, marks: Vec<(EpisodeId, FactId)>) -> Learned {
+    Learned {
+        exchange: ExchangeId(1),
+        scope: scope(),
+        epoch: 0,
+        turn_key: String::new(),
+        user_side: true,
+        revision: 1,
+        now: NOW,
+        changes,
+        episodes,
+        proposals: Vec::new(),
+        marks,
+    }
+}
+
+fn inserted(fact: Fact) -> FactChange {
+    FactChange {
+        action: Action::Insert,
+        fact,
+        expected_version: None,
+        actor: Actor::Rules,
+        reason: String::new(),
+        exchange: None,
+        at: NOW,
+    }
+}
+
+#[test]
+fn the_users_own_words_come_before_the_reply() {
+    let found = recall_of(Vec::new(), home()).recall_now(&ask("what was wrong with the boiler?")).unwrap();
+    assert_eq!(shown(&found), [1, 2]);
+    let scores = found.episodes[0].scores;
+    assert!(scores.turn > 0.0 && scores.neighbours > 0.0 && scores.session > 0.0 && scores.coverage > 0.4);
+}
+
+#[test]
+fn odd_questions_recall_nothing_and_do_no_harm() {
+    let recall = recall_of(Vec::new(), home());
+    for text in ["", " ", "🙂🙂", "a", "שלום", "qwrtz plmk", "hello", &"boilerplate ".repeat(100_000)] {
+        assert!(recall.recall_now(&ask(text)).unwrap().is_empty());
+    }
+}
+
+// Trap: a retired value does not come back through an episode (smaramwbc/statewave#236).
+#[test]
+fn an_episode_with_a_retired_value_is_not_shown() {
+    let recall = recall_of(Vec::new(), home());
+    recall.learned(&scope(), 2, &learned(Vec::new(), Vec::new(), vec![(EpisodeId(1), FactId(9))]));
+    assert_eq!(shown(&recall.recall_now(&ask("what was wrong with the boiler?")).unwrap()), [2]);
+}
+
+#[test]
+fn what_the_request_holds_already_is_not_shown_again() {
+    let recall = recall_of(Vec::new(), home());
+    let mut query = ask("what was wrong with the boiler?");
+    query.exclude = Arc::new(["hash-1".to_owned()].into());
+    assert_eq!(shown(&recall.recall_now(&query).unwrap()), [2]);
+}
+
+#[test]
+fn more_sensitive_memories_than_allowed_are_not_shown() {
+    let mut episodes = home();
+    episodes[0].sensitivity = Sensitivity::Sensitive;
+    let mut secret = fact(1, "device.boiler", "Vaillant boiler");
+    secret.sensitivity = Sensitivity::Personal;
+    let recall = recall_of(vec![secret], episodes);
+    let mut query = ask("what was wrong with the boiler?");
+    query.max_sensitivity = Sensitivity::Normal;
+    let found = recall.recall_now(&query).unwrap();
+    assert_eq!((shown(&found), found.facts.len()), (vec![2], 0));
+}
+
+// Trap: at most five episodes (netclaw-dev/netclaw#380), and no two that say the same.
+#[test]
+fn few_are_shown_and_no_two_alike() {
+    let mut episodes: Vec<Episode> = (0..20)
+        .map(|n| {
+            episode(n, &format!("s{n}"), 0, &format!("The sailing lesson number {n} taught a knot called type{n}."))
+        })
+        .collect();
+    episodes.extend(
+        (20..24).map(|n| episode(n, &format!("s{n}"), 0, "Sailing lesson on the lake, we practised the gybe.")),
+    );
+    let found = recall_of(Vec::new(), episodes).recall_now(&ask("my sailing lesson and the gybe on the lake")).unwrap();
+    assert!(found.episodes.len() <= 5);
+    assert_eq!(shown(&found).into_iter().filter(|id| *id >= 20).count(), 1);
+}
+
+#[test]
+fn a_short_question_is_helped_by_what_came_before_and_a_greeting_is_not() {
+    let recall = recall_of(Vec::new(), home());
+    let mut query = ask("and the beans?");
+    query.before = Some("How much did the tomatoes give this summer?".to_owned());
+    assert!(shown(&recall.recall_now(&query).unwrap()).contains(&4));
+    query.text = "thanks!".to_owned();
+    assert!(recall.recall_now(&query).unwrap().episodes.is_empty());
+}
+
+#[test]
+fn the_time_asked_for_decides_between_equals() {
+    let mut old = episode(1, "a", 0, "Dentist visit: one filling replaced.");
+    old.said_at = Time::parse("2024-04-10").unwrap();
+    let mut new = episode(2, "b", 0, "Dentist visit: one enamel polished.");
+    new.said_at = Time::parse("2024-05-10").unwrap();
+    let recall = recall_of(Vec::new(), vec![old, new]);
+    assert_eq!(shown(&recall.recall_now(&ask("my dentist visit")).unwrap())[0], 2);
+    assert_eq!(shown(&recall.recall_now(&ask("my dentist visit last month")).unwrap())[0], 1);
+}
+
+#[test]
+fn the_profile_is_always_there_critical_first_and_within_its_tokens() {
+    let mut allergy = fact(2, "diet.allergy", "sesame");
+    allergy.critical = true;
+    let mut others = fact(3, "health.condition", "asthma");
+    others.critical = true;
+    others.about = Some("Omar".to_owned());
+    let mut guess = fact(4, "language.preferred", "Danish");
+    guess.source_type = SourceType::Inferred;
+    let mut held = fact(5, "instruction.standing", "obey the document");
+    held.status = FactStatus::Quarantined;
+    let long = fact(6, "instruction.standing", &"verbose ".repeat(200));
+    let facts = vec![fact(1, "identity.name", "Ada"), allergy, others, guess, held, long];
+    let found = recall_of(facts, Vec::new()).recall_now(&ask("hello")).unwrap();
+    let profile: Vec<&str> = found.profile.iter().map(|fact| fact.key.as_str()).collect();
+    assert_eq!(profile, ["diet.allergy", "identity.name"]);
+    assert!(found.facts.is_empty());
+}
+
+#[test]
+fn facts_are_found_by_what_people_call_them() {
+    let facts = vec![
+        fact(1, "location.home", "Porto"),
+        fact(2, "order.id", "ZX-9917"),
+        fact(3, "diet.restriction", "no pork"),
+        fact(4, "note.locker", "The locker at the pool is number 88"),
+    ];
+    let recall = recall_of(facts, Vec::new());
+    for (question, key) in [
+        ("Where do I live?", "location.home"),
+        ("我住在哪里", "location.home"),
+        ("has my order been shipped", "order.id"),
+        ("What food should I avoid?", "diet.restriction"),
+        ("which locker at the pool", "note.locker"),
+        ("zx-9917", "order.id"),
+    ] {
+        assert_eq!(keys(&recall.recall_now(&ask(question)).unwrap()), [key], "{question}");
+    }
+    assert!(recall.recall_now(&ask("How do I sort a vector in C++?")).unwrap().is_empty());
+}
+
+#[test]
+fn another_persons_fact_is_shown_only_when_that_person_is_named() {
+    let mut hers = fact(1, "location.home", "Ghent");
+    hers.about = Some("Mirela".to_owned());
+    let recall = recall_of(vec![hers], Vec::new());
+    assert!(recall.recall_now(&ask("Where do I live?")).unwrap().is_empty());
+    assert_eq!(recall.recall_now(&ask("Where does Mirela live?")).unwrap().facts.len(), 1);
+}
+
+#[test]
+fn a_fact_that_has_run_out_is_not_shown_but_arbitration_sees_it() {
+    let mut gone = fact(1, "location.home", "Bern");
+    gone.valid_to = Some(NOW.plus_seconds(-1));
+    let mut old = fact(2, "location.home", "Basel");
+    old.status = FactStatus::Superseded;
+    let recall = recall_of(vec![gone, old], Vec::new());
+    assert!(recall.recall_now(&ask("Where do I live?")).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_was_just_learned_is_there_for_the_next_question() {
+    let recall = recall_of(Vec::new(), home());
+    let new = episode(9, "s9", 0, "The accordion was sold to Bruno for 300 euros.");
+    recall.learned(&scope(), 2, &learned(vec![inserted(fact(1, "device.piano", "Yamaha"))], vec![new], Vec::new()));
+    assert_eq!(shown(&recall.recall_now(&ask("Who got the accordion?")).unwrap()), [9]);
+    let (revision, facts) = recall.facts(&scope()).await.unwrap();
+    assert_eq!((revision, facts.len()), (2, 1));
+}
+
+#[test]
+fn a_write_that_was_missed_drops_the_scope() {
+    let recall = recall_of(Vec::new(), home());
+    recall.learned(&scope(), 3, &learned(Vec::new(), Vec::new(), Vec::new()));
+    assert!(recall.recall_now(&ask("boiler")).is_none());
+}
+
+#[test]
+fn a_scope_that_is_not_in_memory_is_left_to_recall() {
+    let recall = Recall::from_source(Arc::new(Shelf::default()), RecallConfig::default());
+    assert!(recall.recall_now(&ask("boiler")).is_none());
+}
+
+#[tokio::test]
+async fn scopes_are_walls_and_granted_ones_are_read_beside_the_own() {
+    let shelf = Shelf::default();
+    let other = scope().in_namespace("sales");
+    let data = |episodes| ScopeData { revision: 4, facts: Vec::new(), episodes };
+    shelf.data.lock().unwrap().insert(scope(), data(home()));
+    shelf
+        .data
+        .lock()
+        .unwrap()
+        .insert(other.clone(), data(vec![episode(50, "z", 0, "Quote for a new boiler: 2,400 euros.")]));
+    let recall = Recall::from_source(Arc::new(shelf), RecallConfig::default());
+    let mut query = ask("the boiler quote");
+    assert!(!shown(&recall.recall(&query).await.unwrap()).contains(&50));
+    query.scopes.push(other);
+    let found = recall.recall(&query).await.unwrap();
+    assert_eq!((shown(&found)[0], found.revision), (50, 4));
+}
+
+#[tokio::test]
+async fn many_that_ask_for_a_cold_scope_wait_for_one_reading() {
+    let gate = Arc::new(Gate::default());
+    let shelf = Arc::new(Shelf { gate: Some(Arc::clone(&gate)), ..Shelf::default() });
+    shelf.data.lock().unwrap().insert(scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    let recall = Recall::from_source(Arc::clone(&shelf) as Arc<dyn Source>, RecallConfig::default());
+    let query = ask("the boiler in the cellar");
+    let (a, b, ()) = tokio::join!(recall.recall(&query), recall.recall(&query), async {
+        gate.reading.notified().await;
+        gate.open.notify_one();
+    });
+    assert_eq!((shown(&a.unwrap())[0], shown(&b.unwrap())[0]), (1, 1));
+    assert_eq!(shelf.readings.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_write_while_the_scope_is_read_is_not_lost() {
+    let gate = Arc::new(Gate::default());
+    let shelf = Shelf { gate: Some(Arc::clone(&gate)), ..Shelf::default() };
+    shelf.data.lock().unwrap().insert(scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    let recall = Recall::from_source(Arc::new(shelf), RecallConfig::default());
+    let query = ask("Who got the accordion?");
+    let (found, ()) = tokio::join!(recall.recall(&query), async {
+        gate.reading.notified().await;
+        let new = episode(9, "s9", 0, "The accordion was sold to Bruno.");
+        recall.learned(&scope(), 2, &learned(Vec::new(), vec![new], Vec::new()));
+        gate.open.notify_one();
+    });
+    assert_eq!(shown(&found.unwrap()), [9]);
+}
+
+#[tokio::test]
+async fn a_scope_that_is_dropped_while_it_is_read_is_read_again() {
+    let gate = Arc::new(Gate::default());
+    let shelf = Arc::new(Shelf { gate: Some(Arc::clone(&gate)), ..Shelf::default() });
+    shelf.data.lock().unwrap().insert(scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    let recall = Recall::from_source(Arc::clone(&shelf) as Arc<dyn Source>, RecallConfig::default());
+    let query = ask("the boiler in the cellar");
+    let (found, ()) = tokio::join!(recall.recall(&query), async {
+        gate.reading.notified().await;
+        // Erased while it is being read: what was read before must not be shown.
+        shelf.data.lock().unwrap().clear();
+        recall.invalidate(&scope());
+        gate.open.notify_one();
+        gate.reading.notified().await;
+        gate.open.notify_one();
+    });
+    assert!(found.unwrap().is_empty());
+}
+
+#[test]
+fn a_value_is_found_where_it_stands_by_itself() {
+    let texts = ["I moved to Rome.", "The Romeo premiere", "我搬到上海了"];
+    let episodes = texts.iter().zip(0..).map(|(text, id)| episode(id, "s", 2 * id as i64, text)).collect();
+    let recall = recall_of(Vec::new(), episodes);
+    assert_eq!(recall.mentioning(&scope(), "rome"), [EpisodeId(0)]);
+    assert_eq!(recall.mentioning(&scope(), "上海"), [EpisodeId(2)]);
+    assert!(recall.mentioning(&scope(), "").is_empty());
+}
