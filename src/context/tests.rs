@@ -344,10 +344,10 @@ mod properties {
     use super::*;
 
     /// A few by default; thousands with `PROPTEST_CASES`.
-    fn cases() -> ProptestConfig {
+    fn cases(few: u32) -> ProptestConfig {
         let default = ProptestConfig::default();
         let chosen = std::env::var_os("PROPTEST_CASES").is_some();
-        ProptestConfig { cases: if chosen { default.cases } else { 100 }, failure_persistence: None, ..default }
+        ProptestConfig { cases: if chosen { default.cases } else { few }, failure_persistence: None, ..default }
     }
 
     /// Messages of all kinds: several users in a row, parallel calls, lost results, system messages in between, prefill.
@@ -435,7 +435,7 @@ mod properties {
     }
 
     proptest! {
-        #![proptest_config(cases())]
+        #![proptest_config(cases(100))]
 
         #[test]
         fn every_promise_of_the_cut_holds(
@@ -503,6 +503,12 @@ mod properties {
                 prop_assert_eq!(request(&once).unwrap(), once);
             }
         }
+
+    }
+
+    proptest! {
+        // Each case is a whole conversation, request by request.
+        #![proptest_config(cases(20))]
 
         #[test]
         fn a_longer_conversation_never_brings_back_what_was_cut(messages in conversations(), limit in 60_usize..700) {
