@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use backstory::base::{EpisodeId, FactId, Time};
+use backstory::base::{EpisodeId, FactId};
 use backstory::context::{Digests, FitInput, NoteLine, Notes, Policy, Target, fit};
 use backstory::conversation::{Chain, chain};
 use backstory::memory::Scope;
@@ -44,7 +44,7 @@ fn notes() -> Notes {
         critical: n == 0,
         fact: (n < 4).then_some(FactId(n)),
         episode: (n >= 4).then_some(EpisodeId(n)),
-        at: Time(0),
+        ..NoteLine::default()
     };
     Notes {
         profile: (0..4).map(|n| line(n, format!("preference ({n}): {}", prose(n as usize, 30)))).collect(),

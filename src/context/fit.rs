@@ -189,7 +189,8 @@ pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
     let blocks = if no_memory || place.is_none() || recollection_place.is_none() {
         Blocks::default()
     } else {
-        render::blocks(input.notes, room.min(input.policy.memory_tokens), input.counter, rules)
+        let room = room.min(input.policy.memory_tokens);
+        render::blocks(input.notes, room, input.target.max_sensitivity, input.counter, rules)
     };
 
     let mut patches = Patches::default();

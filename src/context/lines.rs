@@ -102,6 +102,7 @@ fn fact_line(facts: &[&Fact]) -> NoteLine {
         fact: Some(first.id),
         episode: None,
         at: first.confirmed_at,
+        sensitivity: facts.iter().map(|fact| fact.sensitivity).max().unwrap_or_default(),
     }
 }
 
@@ -121,6 +122,7 @@ fn episode_line(recalled: &RecalledEpisode, now: Time) -> NoteLine {
         fact: None,
         episode: Some(episode.id),
         at: episode.said_at,
+        sensitivity: episode.sensitivity,
     }
 }
 

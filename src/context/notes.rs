@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::{EpisodeId, FactId, Time};
+use crate::memory::Sensitivity;
 
 /// What is known that bears on a request.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +42,7 @@ pub struct Pinned {
 }
 
 /// One memory, as one line of text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoteLine {
     /// What is said of it; no clock, no id, no source in it.
     pub text: String,
@@ -53,4 +54,6 @@ pub struct NoteLine {
     pub episode: Option<EpisodeId>,
     /// When it was said.
     pub at: Time,
+    /// Who may see it: a target that may not does not.
+    pub sensitivity: Sensitivity,
 }

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::memory::Sensitivity;
 use crate::tokens::{Encoding, ImageRule, ModelTable, Rules};
 
 /// What happens to a request that is over its budget.
@@ -92,6 +93,9 @@ pub struct Target {
     pub system_role: SystemRole,
     /// Whether upstream is asked to report usage on streams.
     pub ask_usage: bool,
+    /// The most sensitive memory that may be sent there. Below the highest, blocks that were made for another target
+    /// (pinned, or the conversation's first profile) are not sent either: nobody knows what is in them.
+    pub max_sensitivity: Sensitivity,
 }
 
 impl Default for Target {
@@ -105,6 +109,7 @@ impl Default for Target {
             correction: 1.0,
             system_role: SystemRole::default(),
             ask_usage: false,
+            max_sensitivity: Sensitivity::Sensitive,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{EpisodeId, FactId};
 use crate::conversation::fence;
+use crate::memory::Sensitivity;
 use crate::tokens::{Counter, Rules};
 
 use super::notes::{NoteLine, Notes};
@@ -49,19 +50,23 @@ fn cost(lines: &[Line<'_>], head: usize) -> usize {
     if lines.is_empty() { 0 } else { head + lines.iter().map(|line| line.tokens).sum::<usize>() }
 }
 
-/// Returns the blocks that fit into `room` tokens. The weakest lines go first, critical ones last.
-pub(super) fn blocks<'a>(notes: &'a Notes, room: usize, counter: &Counter, rules: Rules) -> Blocks {
-    if let Some(pinned) = &notes.pinned {
+/// Returns the blocks that fit into `room` tokens, and nothing more sensitive than `most`. The weakest lines go first,
+/// critical ones last.
+pub(super) fn blocks<'a>(notes: &'a Notes, room: usize, most: Sensitivity, counter: &Counter, rules: Rules) -> Blocks {
+    // What is in a block that was made earlier cannot be told.
+    let blocks_may = most == Sensitivity::Sensitive;
+    if let Some(pinned) = notes.pinned.as_ref().filter(|_| blocks_may) {
         return whole_blocks(&pinned.profile, &pinned.recollection, room, counter, rules);
     }
-    let rendered =
-        |notes: &'a [NoteLine]| -> Vec<Line<'a>> { notes.iter().map(|note| Line::of(note, counter, rules)).collect() };
+    let rendered = |notes: &'a [NoteLine]| -> Vec<Line<'a>> {
+        notes.iter().filter(|note| note.sensitivity <= most).map(|note| Line::of(note, counter, rules)).collect()
+    };
     let mut profile = rendered(&notes.profile);
     let mut recollection = rendered(&notes.recollection);
 
     let mut out = Blocks::default();
     let mut fixed = 0;
-    if let Some(kept) = &notes.keep_profile {
+    if let Some(kept) = notes.keep_profile.as_ref().filter(|_| blocks_may) {
         let (known, newer): (Vec<_>, Vec<_>) = profile.into_iter().partition(|line| kept.contains(&line.text));
         recollection.splice(0..0, newer);
         profile = Vec::new();
@@ -77,7 +82,8 @@ pub(super) fn blocks<'a>(notes: &'a Notes, room: usize, counter: &Counter, rules
     }
     let head = |text| counter.text(rules, text) + frame_tokens(counter, rules);
     let (profile_head, recollection_head) = (head(PROFILE_HEAD), head(RECOLLECTION_HEAD));
-    shrink(&mut profile, PROFILE_TOKENS.saturating_sub(profile_head));
+    let rest = shrink(&mut profile, PROFILE_TOKENS.saturating_sub(profile_head));
+    recollection.splice(0..0, rest);
     drop_weakest(&mut profile, &mut recollection, room - fixed, profile_head, recollection_head);
 
     out.tokens = fixed + cost(&profile, profile_head) + cost(&recollection, recollection_head);
@@ -118,14 +124,19 @@ fn block<'a>(head: &str, lines: impl Iterator<Item = &'a Line<'a>>) -> Arc<str> 
     text.into()
 }
 
-/// Leaves out lines from the end until the rest fits.
-fn shrink(lines: &mut Vec<Line<'_>>, room: usize) {
+/// Takes lines out, critical ones last, until the rest fits; returns them, strongest first.
+fn shrink<'a>(lines: &mut Vec<Line<'a>>, room: usize) -> Vec<Line<'a>> {
     let mut total: usize = lines.iter().map(|line| line.tokens).sum();
+    let mut out = Vec::new();
     while total > room
         && let Some(at) = weakest(lines, false).or_else(|| weakest(lines, true))
     {
-        total -= lines.remove(at).tokens;
+        let line = lines.remove(at);
+        total -= line.tokens;
+        out.push(line);
     }
+    out.reverse();
+    out
 }
 
 /// Leaves out the weakest line of both blocks until they fit: recollection before profile, critical ones last of all.

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::base::{EpisodeId, FactId, Time};
+use crate::base::{EpisodeId, FactId};
 use crate::conversation::{chain, fence};
-use crate::memory::Scope;
+use crate::memory::{Scope, Sensitivity};
 use crate::tokens::{Counter, Encoding};
 use crate::wire::ChatRequest;
 
@@ -18,7 +18,7 @@ fn decode(body: &str) -> ChatRequest {
 }
 
 fn line(text: &str) -> NoteLine {
-    NoteLine { text: text.to_owned(), critical: false, fact: None, episode: None, at: Time(0) }
+    NoteLine { text: text.to_owned(), ..NoteLine::default() }
 }
 
 fn notes() -> Notes {
@@ -322,6 +322,33 @@ mod budgets {
         assert_eq!(shown(64), [FactId(1)]);
         assert_eq!(shown(500).len(), 3);
         assert!(run(&body, &notes(), &Target::default(), &budget(5)).is_err());
+    }
+
+    #[test]
+    fn a_target_gets_nothing_more_sensitive_than_it_may() {
+        let body = request_of(&[json!({"role": "user", "content": "hi"})]);
+        let mut secret = notes();
+        secret.profile[0].sensitivity = Sensitivity::Sensitive;
+        let target = Target { max_sensitivity: Sensitivity::Personal, ..Target::default() };
+        let shown = |notes: &Notes| run(&body, notes, &target, &Policy::default()).unwrap().facts_shown;
+        assert_eq!(shown(&secret), [FactId(2), FactId(3)]);
+        let pinned = Some(Pinned { profile: "<backstory-notes>x</backstory-notes>".into(), recollection: "".into() });
+        assert_eq!(shown(&Notes { pinned, ..Notes::default() }), []);
+    }
+
+    #[test]
+    fn what_is_too_much_for_the_profile_goes_to_the_recollection() {
+        let body = request_of(&[json!({"role": "system", "content": "s"}), json!({"role": "user", "content": "hi"})]);
+        let many = |n: u128| NoteLine {
+            fact: Some(FactId(n)),
+            critical: true,
+            ..line(&format!("allergy ({n}): {}", "nut ".repeat(20)))
+        };
+        let notes = Notes { profile: (0..12).map(many).collect(), ..Notes::default() };
+        let fitted = run(&body, &notes, &Target::default(), &Policy::default()).unwrap();
+        assert_eq!(fitted.facts_shown.len(), 12);
+        assert!(Counter::new(0).text(Encoding::O200k, &fitted.profile) <= 200);
+        assert!(!fitted.profile.contains("allergy (11)") && fitted.recollection.contains("allergy (11)"));
     }
 
     #[test]
