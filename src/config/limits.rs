@@ -78,8 +78,9 @@ pub struct Budget {
     pub max_input_tokens: Option<u32>,
     /// `memory_tokens`: how many of them the recollection may take.
     pub memory_tokens: u32,
-    /// `output_reserve`: share of the window kept for the reply when the request does not say, 0 to 0.9.
-    pub output_reserve: f64,
+    /// `output_reserve`: tokens kept for the reply when the request does not say; none (0 in the file) = an eighth of
+    /// the window.
+    pub output_reserve: Option<u32>,
     /// `low_water`: share of the budget that a cut goes down to, 0.1 to 1.
     pub low_water: f64,
     /// `overflow`: what happens above the budget.
@@ -117,7 +118,7 @@ impl Default for Budget {
         Self {
             max_input_tokens: None,
             memory_tokens: 1000,
-            output_reserve: 0.2,
+            output_reserve: None,
             low_water: 0.7,
             overflow: Overflow::Trim,
             profile: Profile::Chat,
@@ -132,7 +133,7 @@ impl Budget {
         Self {
             max_input_tokens: s.count("max_input_tokens", 0..=100_000_000).filter(|&tokens| tokens > 0),
             memory_tokens: s.count("memory_tokens", 0..=1_000_000).unwrap_or(default.memory_tokens),
-            output_reserve: s.number("output_reserve", default.output_reserve, 0.0..=0.9),
+            output_reserve: s.count("output_reserve", 0..=100_000_000).filter(|&tokens| tokens > 0),
             low_water: s.number("low_water", default.low_water, 0.1..=1.0),
             overflow: s.choice(
                 "overflow",

@@ -114,23 +114,31 @@ pub struct Recall {
     pub max_episodes: u32,
     /// `floor`: share of the question's information that an episode must cover to be shown, 0 to 1.
     pub floor: f64,
+    /// `cache_bytes`: bound of the scopes that are held in memory.
+    pub cache_bytes: u64,
     /// `weights`.
     pub weights: RecallWeights,
 }
 
-/// `[recall.weights]`: of the normalised scores of the channels, 0 to 10.
+/// `[recall.weights]`: of the channels, each divided by its best score before it is weighed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecallWeights {
     /// `turn`: words of the turn itself.
     pub turn: f64,
-    /// `neighbours`: words of the turn with its neighbours.
+    /// `neighbours`: words of the turn with its neighbours, where turns are short.
     pub neighbours: f64,
-    /// `session`: words of its session.
+    /// `session`: words of its session, where turns are short.
     pub session: f64,
-    /// `vector`: similarity of embeddings.
-    pub vector: f64,
-    /// `assistant`: factor on assistant turns, beside 1 for user turns.
+    /// `neighbours_long`: the same where turns are long, and say enough by themselves.
+    pub neighbours_long: f64,
+    /// `session_long`: the same where turns are long.
+    pub session_long: f64,
+    /// `assistant`: what a turn of the assistant weighs beside the same words of the user.
     pub assistant: f64,
+    /// `boost`: share that all boosts together may add or take.
+    pub boost: f64,
+    /// `speaker`: share that a turn gains when the question names its speaker; part of `boost`.
+    pub speaker: f64,
 }
 
 impl Default for Recall {
@@ -138,8 +146,24 @@ impl Default for Recall {
         Self {
             deadline: Duration::from_millis(50),
             max_episodes: 5,
-            floor: 0.3,
-            weights: RecallWeights { turn: 1.0, neighbours: 0.5, session: 0.3, vector: 1.0, assistant: 0.4 },
+            floor: 0.35,
+            cache_bytes: 256 << 20,
+            weights: RecallWeights::default(),
+        }
+    }
+}
+
+impl Default for RecallWeights {
+    fn default() -> Self {
+        Self {
+            turn: 1.0,
+            neighbours: 1.2,
+            session: 1.0,
+            neighbours_long: 0.5,
+            session_long: 0.3,
+            assistant: 0.4,
+            boost: 0.1,
+            speaker: 0.1,
         }
     }
 }
@@ -151,11 +175,17 @@ impl Recall {
             deadline: s.millis("deadline_ms", 1).unwrap_or(default.deadline),
             max_episodes: s.count("max_episodes", 0..=100).unwrap_or(default.max_episodes),
             floor: s.number("floor", default.floor, 0.0..=1.0),
+            cache_bytes: s.whole("cache_bytes", 1 << 20..=1 << 40).unwrap_or(default.cache_bytes),
             weights: s.table("weights", |s| RecallWeights::read(s, default.weights)),
         };
         let weights = recall.weights;
-        if weights.turn + weights.neighbours + weights.session + weights.vector == 0.0 {
-            s.wrong("weights", "turn, neighbours, session and vector are all 0: at least one must be larger");
+        for (form, parts) in [
+            ("neighbours, session", [weights.neighbours, weights.session]),
+            ("neighbours_long, session_long", [weights.neighbours_long, weights.session_long]),
+        ] {
+            if weights.turn + parts[0] + parts[1] == 0.0 {
+                s.wrong_secret("weights", format!("turn, {form} are all 0: at least one must be larger"));
+            }
         }
         recall
     }
@@ -163,16 +193,21 @@ impl Recall {
 
 impl RecallWeights {
     fn read(s: &mut Section<'_>, default: Self) -> Self {
-        let mut weight = |key, default| s.number(key, default, 0.0..=10.0);
         Self {
-            turn: weight("turn", default.turn),
-            neighbours: weight("neighbours", default.neighbours),
-            session: weight("session", default.session),
-            vector: weight("vector", default.vector),
-            assistant: weight("assistant", default.assistant),
+            turn: s.number("turn", default.turn, WEIGHTS),
+            neighbours: s.number("neighbours", default.neighbours, WEIGHTS),
+            session: s.number("session", default.session, WEIGHTS),
+            neighbours_long: s.number("neighbours_long", default.neighbours_long, WEIGHTS),
+            session_long: s.number("session_long", default.session_long, WEIGHTS),
+            assistant: s.number("assistant", default.assistant, WEIGHTS),
+            boost: s.number("boost", default.boost, 0.0..=0.5),
+            speaker: s.number("speaker", default.speaker, 0.0..=0.5),
         }
     }
 }
+
+/// What a weight may be.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 
 /// `[extract]`: how things are learned.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What can be configured but not yet done by this build. `serve` refuses to start on any of it: nothing is silently ignored.
 
-use super::{Config, EmbeddingsEngine, ProviderKind, StoreUrl, VectorsEngine};
+use super::{Budget, Config, EmbeddingsEngine, Memory, ProviderKind, StoreUrl, VectorsEngine};
 
 impl Config {
     /// Returns a sentence for each configured thing that this build cannot do; empty = it can do all of it.
@@ -46,6 +46,15 @@ impl Config {
         cannot(
             self.telemetry.otlp_endpoint.is_some(),
             "telemetry.otlp_endpoint: export of traces is not supported yet; leave it out",
+        );
+        cannot(
+            self.memory != Memory::default(),
+            "memory: half-lives, times to live and capacities of one's own are not supported yet; leave [memory] out",
+        );
+        cannot(!self.extract.window.is_zero(), "extract.window_seconds: rules learn at once; only 0 is supported yet");
+        cannot(
+            self.budget.sticky_tokens != Budget::default().sticky_tokens,
+            "budget.sticky_tokens: not supported yet; leave it out",
         );
         for provider in &self.providers {
             let name = &provider.name;
