@@ -58,7 +58,7 @@ mod tests {
     fn the_reply_is_kept_free_in_the_window() {
         assert_eq!(of(r#","max_tokens":1000"#, Some(4000), 0, None), Some(4000 - 1000 - 31));
         assert_eq!(of(r#","max_tokens":9,"max_completion_tokens":2000"#, Some(4000), 0, None), Some(1969));
-        assert_eq!(of("", Some(8192), 0, None), Some(8192 - 1024 - 64));
+        assert_eq!(of("", Some(8192), 0, None), Some(8192 - 1638 - 64));
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
             r#","max_tokens":4096"#,
             r#","max_tokens":1e99"#,
         ] {
-            assert_eq!(of(members, Some(4096), 0, None), Some(4096 - 512 - 32), "{members}");
+            assert_eq!(of(members, Some(4096), 0, None), Some(4096 - 819 - 32), "{members}");
         }
         assert!(of(r#","max_tokens":4095"#, Some(4096), 0, None) > Some(400));
     }

@@ -21,9 +21,6 @@ use crate::wire::{JsonRelay, RelayOptions, Reply, StreamEnd, StreamRelay};
 /// Of a reply that is not streamed, so much is kept to be read, in bytes.
 const COLLECT_BYTES: usize = 4 * 1024 * 1024;
 
-/// A comment line: no event, no content, passed over by every parser.
-const KEEPALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
-
 /// How one reply is to be passed on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TeeOptions {
@@ -195,8 +192,12 @@ impl Tee {
         }
     }
 
-    fn between_events(&self) -> bool {
-        matches!(&self.relay, Relay::Stream(relay) if relay.between_events())
+    /// A comment line, where one may stand now.
+    fn comment(&self) -> Option<Bytes> {
+        match &self.relay {
+            Relay::Stream(relay) => relay.keepalive(),
+            Relay::Json(_) => None,
+        }
     }
 }
 
@@ -229,8 +230,8 @@ impl Body for Tee {
                 Poll::Ready(None) => this.end(StreamEnd::Clean, None),
                 Poll::Pending => {
                     std::task::ready!(this.poll_silence(cx));
-                    if this.between_events() {
-                        return Poll::Ready(Some(Ok(Frame::data(KEEPALIVE))));
+                    if let Some(comment) = this.comment() {
+                        return Poll::Ready(Some(Ok(Frame::data(comment))));
                     }
                 }
             }

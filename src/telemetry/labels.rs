@@ -246,6 +246,7 @@ label! {
     }
 }
 
+<<<<<<< HEAD
 impl AttemptOutcome {
     /// The outcome of an answer with a status.
     #[must_use]
@@ -271,6 +272,8 @@ label! {
     }
 }
 
+=======
+>>>>>>> dc8d10c (telemetry: Count what the outbox counts)
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,7 +297,6 @@ mod tests {
         check::<LearnedAs>();
         check::<Direction>();
         check::<AttemptOutcome>();
-        check::<ReleaseReason>();
     }
 
     #[test]

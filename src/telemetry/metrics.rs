@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 
 use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, RecallOutcome,
-    ReleaseReason, Route,
+    Route,
 };
 
 /// The content type of [`Metrics::render`].
@@ -122,9 +122,14 @@ pub struct Metrics {
     pub recall_seconds: Histogram,
     /// Exchanges that were made durable.
     pub outbox_appended: Counter,
-    /// Replies whose end was let go without their outbox row.
-    pub outbox_released: Counters<ReleaseReason>,
+    /// Exchanges that could not be stored and were given up.
+    pub outbox_failed: Counter,
+    /// Exchanges that passed unremembered because the queue was full.
+    pub outbox_refused: Counter,
+    /// Replies whose end was let go before they were durable, because that took too long.
+    pub outbox_released_by_timeout: Counter,
     outbox_depth: Gauge,
+    outbox_dead_letters: Gauge,
     outbox_oldest_seconds: Gauge<f64, AtomicU64>,
     /// Exchanges that were to be learned from, by what became of them.
     pub learned: Counters<LearnedAs>,
@@ -181,12 +186,19 @@ impl Metrics {
             recalls: Counters::register(&mut r, "recall", "Recalls by how they ended"),
             recall_seconds: histogram(&mut r, "recall_seconds", "Time of a recall", FAST),
             outbox_appended: counter(&mut r, "outbox_appended", "Exchanges made durable"),
-            outbox_released: Counters::register(
+            outbox_failed: counter(&mut r, "outbox_failed", "Exchanges that could not be stored and were given up"),
+            outbox_refused: counter(
                 &mut r,
-                "outbox_released",
-                "Replies whose end was let go without their outbox row",
+                "outbox_refused",
+                "Exchanges that passed unremembered because the queue was full",
+            ),
+            outbox_released_by_timeout: counter(
+                &mut r,
+                "outbox_released_by_timeout",
+                "Replies whose end was let go before they were durable",
             ),
             outbox_depth: gauge(&mut r, "outbox_depth", "Exchanges that wait to be learned from"),
+            outbox_dead_letters: gauge(&mut r, "outbox_dead_letters", "Exchanges that were given up and are kept"),
             outbox_oldest_seconds: gauge_f64(&mut r, "outbox_oldest_seconds", "Age of the oldest of them"),
             learned: Counters::register(&mut r, "learned", "Exchanges to be learned from, by what became of them"),
             fact_changes: Counters::register(&mut r, "fact_changes", "Changes of facts"),
@@ -239,8 +251,9 @@ impl Metrics {
     }
 
     /// Says how full the outbox is.
-    pub fn set_outbox(&self, waiting: u64, oldest: Option<Duration>) {
+    pub fn set_outbox(&self, waiting: u64, dead: u64, oldest: Option<Duration>) {
         self.outbox_depth.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        self.outbox_dead_letters.set(i64::try_from(dead).unwrap_or(i64::MAX));
         self.outbox_oldest_seconds.set(oldest.map_or(0.0, |age| age.as_secs_f64()));
     }
 
@@ -305,7 +318,7 @@ mod tests {
         metrics.recalls.inc(RecallOutcome::Hit);
         metrics.tokens.add(Direction::Input, 7);
         metrics.recall_seconds.observe(0.0007);
-        metrics.set_outbox(3, Some(Duration::from_millis(1500)));
+        metrics.set_outbox(3, 1, Some(Duration::from_millis(1500)));
         let text = metrics.render();
         for line in [
             r#"backstory_requests_total{route="chat",outcome="2xx"} 1"#,
@@ -315,6 +328,7 @@ mod tests {
             r#"backstory_recall_seconds_bucket{le="0.001"} 1"#,
             "backstory_recall_seconds_count 1",
             "backstory_outbox_depth 3",
+            "backstory_outbox_dead_letters 1",
             "backstory_outbox_oldest_seconds 1.5",
             "# EOF",
         ] {

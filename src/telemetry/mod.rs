@@ -11,6 +11,6 @@ pub mod names;
 pub use init::{LogFormat, init};
 pub use labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, RecallOutcome,
-    ReleaseReason, Route,
+    Route,
 };
 pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Metrics, raise_to};
