@@ -138,6 +138,8 @@ impl App {
         let health = self.outbox.health();
         self.metrics.set_store_degraded(self.degraded.is_some() || health.failing_since.is_some());
         raise_to(&self.metrics.outbox_appended, health.appended_total);
+        raise_to(&self.metrics.outbox_failed, health.failed_total);
+        raise_to(&self.metrics.outbox_refused, health.refused_total);
         let learned = &self.metrics.learned;
         let totals = [
             (LearnedAs::Applied, &self.learner.applied),
@@ -155,10 +157,10 @@ impl App {
             Ok(depth) => {
                 let age =
                     depth.oldest.map(|oldest| Duration::from_millis(self.clock.now().since(oldest).unsigned_abs()));
-                self.metrics.set_outbox(depth.waiting + health.queued, age);
+                self.metrics.set_outbox(depth.waiting + health.queued, depth.dead, age);
             }
             // The store is down: what waits is at least what waits in this process.
-            Err(_) => self.metrics.set_outbox(health.queued, None),
+            Err(_) => self.metrics.set_outbox(health.queued, 0, None),
         }
     }
 }

@@ -96,8 +96,14 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let recall = Arc::new(Recall::new(Arc::clone(&store), recall_config(config)));
     let states = Arc::new(States::new(Arc::clone(&store)));
 
-    let outbox =
-        outbox(Arc::clone(&store), OutboxConfig::default(), redact_turn, Arc::clone(&clock), &tracker, halt.clone());
+    let outbox = outbox(
+        Arc::clone(&store) as Arc<_>,
+        OutboxConfig::default(),
+        redact_turn,
+        Arc::clone(&clock),
+        &tracker,
+        halt.clone(),
+    );
     let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
     let learner = ExtractLearner::new(
         Arc::clone(&store),
@@ -109,7 +115,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let learned = learner.counters();
     let owner = format!("{:016x}", random.next_u64());
     let worker = Worker::new(
-        Arc::clone(&store),
+        Arc::clone(&store) as Arc<_>,
         Arc::new(learner),
         Arc::clone(&clock),
         Arc::clone(&random),
@@ -232,7 +238,7 @@ fn policy(config: &Config) -> Policy {
     Policy {
         max_input_tokens: budget.max_input_tokens.unwrap_or(0) as usize,
         memory_tokens: budget.memory_tokens as usize,
-        output_share: budget.output_reserve,
+        output_reserve: budget.output_reserve.map(|n| n as usize),
         profile: match budget.profile {
             config::Profile::Single => Profile::Single,
             config::Profile::Chat => Profile::Chat,

@@ -4,6 +4,8 @@ use crate::wire::ChatRequest;
 
 use super::policy::{Policy, Target};
 
+/// Where neither the client nor the policy says it, a reply gets this share of the window, …
+const OUTPUT_SHARE: usize = 8;
 /// … and never more than this.
 const MAX_DEFAULT_OUTPUT: usize = 16_384;
 /// A share of the window that is left free because counts of tools and unknown parts are estimates.
@@ -35,8 +37,9 @@ fn output_reserve(request: &ChatRequest, window: usize, target: &Target, policy:
     match asked {
         Some(asked) => asked.min(window - window / 8),
         None => {
-            let share = (window as f64 * policy.output_share.clamp(0.0, 0.9)) as usize;
-            share.min(MAX_DEFAULT_OUTPUT).min(target.max_output.unwrap_or(usize::MAX)).min(window / 2)
+            let share = (window / OUTPUT_SHARE).min(MAX_DEFAULT_OUTPUT);
+            let reserve = policy.output_reserve.unwrap_or(share);
+            reserve.min(target.max_output.unwrap_or(usize::MAX)).min(window / 2)
         }
     }
 }
@@ -58,7 +61,7 @@ mod tests {
     fn the_reply_is_kept_free_in_the_window() {
         assert_eq!(of(r#","max_tokens":1000"#, Some(4000), 0, None), Some(4000 - 1000 - 31));
         assert_eq!(of(r#","max_tokens":9,"max_completion_tokens":2000"#, Some(4000), 0, None), Some(1969));
-        assert_eq!(of("", Some(8192), 0, None), Some(8192 - 1638 - 64));
+        assert_eq!(of("", Some(8192), 0, None), Some(8192 - 1024 - 64));
     }
 
     #[test]
@@ -70,7 +73,7 @@ mod tests {
             r#","max_tokens":4096"#,
             r#","max_tokens":1e99"#,
         ] {
-            assert_eq!(of(members, Some(4096), 0, None), Some(4096 - 819 - 32), "{members}");
+            assert_eq!(of(members, Some(4096), 0, None), Some(4096 - 512 - 32), "{members}");
         }
         assert!(of(r#","max_tokens":4095"#, Some(4096), 0, None) > Some(400));
     }

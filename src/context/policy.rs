@@ -38,8 +38,8 @@ pub struct Policy {
     pub max_input_tokens: usize,
     /// Tokens of memory at most, inside the budget.
     pub memory_tokens: usize,
-    /// Share of the window kept free for the reply when the client does not say, 0 to 0.9; at most 16,384 tokens.
-    pub output_share: f64,
+    /// Tokens kept free for the reply when the client does not say; `None` = a share of the window.
+    pub output_reserve: Option<usize>,
     /// Share of the budget that is left after a cut, so that the next turns fit without another.
     pub low_water: f64,
     /// What happens above the budget.
@@ -53,7 +53,7 @@ impl Default for Policy {
         Self {
             max_input_tokens: 0,
             memory_tokens: 1000,
-            output_share: 0.2,
+            output_reserve: None,
             low_water: 0.7,
             overflow: Overflow::Trim,
             profile: Profile::Chat,

@@ -6,7 +6,6 @@ use super::stage::Stage;
 use crate::base::GatewayError;
 use crate::exchange::{Call, Funded};
 use crate::jobs::{Outbox, Slot};
-use crate::telemetry::{Metrics, ReleaseReason};
 
 /// A place in the outbox, where the request needs one. Dropping it gives the place back.
 #[derive(Debug)]
@@ -21,14 +20,13 @@ pub struct Reservation {
 #[derive(Debug)]
 pub struct Reserve {
     outbox: Outbox,
-    metrics: Arc<Metrics>,
 }
 
 impl Reserve {
     /// Reserves in `outbox`.
     #[must_use]
-    pub fn new(outbox: Outbox, metrics: Arc<Metrics>) -> Self {
-        Self { outbox, metrics }
+    pub fn new(outbox: Outbox) -> Self {
+        Self { outbox }
     }
 }
 
@@ -40,9 +38,6 @@ impl Stage<Call> for Reserve {
         let wanted = call.identity.scope.is_some() && (memory.read || memory.write);
         let slot = if wanted { self.outbox.reserve() } else { None };
         let full = wanted && slot.is_none();
-        if full {
-            self.metrics.outbox_released.inc(ReleaseReason::Full);
-        }
         Ok(Funded { call: Arc::new(call), reservation: Reservation { slot, full } })
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 use super::body::BodyError;
 use super::record::{Ending, Outcome};
 use crate::jobs::Committed;
-use crate::telemetry::{Held, Metrics, ReleaseReason};
+use crate::telemetry::{Held, Metrics};
 use crate::upstream::UpstreamBody;
 use crate::wire::{JsonRelay, RelayOptions, Reply, StreamEnd, StreamRelay};
 
@@ -162,11 +162,11 @@ impl Tee {
             return Poll::Ready(());
         };
         match wait.committed.as_mut().poll(cx) {
-            Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(_)) => self.metrics.outbox_released.inc(ReleaseReason::Failed),
+            // Durable; or given up by the writer, which counts that.
+            Poll::Ready(_) => {}
             Poll::Pending => {
                 std::task::ready!(wait.due.as_mut().poll(cx));
-                self.metrics.outbox_released.inc(ReleaseReason::Timeout);
+                self.metrics.outbox_released_by_timeout.inc();
             }
         }
         self.wait = None;

@@ -31,7 +31,7 @@ where
 {
     let exchange = ServiceBuilder::new()
         // A place in the outbox, taken before any work is done and spent exactly once.
-        .layer(StageLayer::new(Reserve::new(app.outbox.clone(), Arc::clone(&app.metrics)))) // Call -> Funded
+        .layer(StageLayer::new(Reserve::new(app.outbox.clone()))) // Call -> Funded
         // Memory is best effort: a failed or slow recall yields none, and is counted.
         .layer(StageLayer::new(app.recall_stage())) // Funded -> Recalled
         // Below everything that refuses, so that each request it sees has an outcome; it sees every byte of the reply.

@@ -246,7 +246,6 @@ label! {
     }
 }
 
-<<<<<<< HEAD
 impl AttemptOutcome {
     /// The outcome of an answer with a status.
     #[must_use]
@@ -260,20 +259,6 @@ impl AttemptOutcome {
     }
 }
 
-label! {
-    /// Why the end of a reply was let go without its outbox row.
-    ReleaseReason = "reason" {
-        /// The store was too slow.
-        Timeout = "timeout",
-        /// The queue to the store was full.
-        Full = "full",
-        /// The store failed.
-        Failed = "failed",
-    }
-}
-
-=======
->>>>>>> dc8d10c (telemetry: Count what the outbox counts)
 #[cfg(test)]
 mod tests {
     use super::*;
