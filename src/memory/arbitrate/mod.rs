@@ -195,21 +195,34 @@ fn state(
     {
         return Arbitrated::refused("already known from these words", Some(fact.id));
     }
+    let single = rule.cardinality == Cardinality::One || !rule.facets.is_empty();
+    let others: &[&Arc<Fact>] = if single { group } else { &[] };
     if taken_back(group, candidate, said) {
         let mut fact = new_fact(candidate, rule, cx, FactStatus::Superseded);
         fact.tags.push(RETRACTED.to_owned());
         fact.retired_at = Some(cx.now);
         fact.valid_to = taken_back_at(group, candidate);
         let id = fact.id;
-        let change = cx.insert(Action::Insert, fact, "taken back since");
-        return accepted(vec![change], "taken back since", id);
+        // Before it was taken back it took the place of what was older: that does not come back.
+        let mut changes = Vec::new();
+        for rival in others.iter().filter(|f| f.is_current() && !same_value(&f.value, &fact.value)) {
+            if is_dominated(rival, &fact, true, rule) {
+                changes.push(cx.update(
+                    Action::Supersede,
+                    superseded(rival, &fact, cx),
+                    rival.version,
+                    "a newer value took its place",
+                ));
+            }
+        }
+        resettle(group, &mut changes, rule, cx);
+        changes.push(cx.insert(Action::Insert, fact, "taken back since"));
+        return accepted(changes, "taken back since", id);
     }
     let mut subject = match same {
         Some(fact) => reinforced(fact, candidate, said),
         None => new_fact(candidate, rule, cx, FactStatus::Active),
     };
-    let single = rule.cardinality == Cardinality::One || !rule.facets.is_empty();
-    let others: &[&Arc<Fact>] = if single { group } else { &[] };
     let standing = settle(others, &mut subject, rule, cx);
     let mut changes = standing.changes;
     let id = subject.id;
@@ -259,10 +272,7 @@ fn settle(group: &[&Arc<Fact>], subject: &mut Fact, rule: &KeyRule, cx: &Arbitra
     for rival in rivals().filter(|f| f.is_current()) {
         // Within one exchange what is said later comes later here: a tie goes to the newcomer.
         if is_dominated(rival, subject, true, rule) {
-            let mut old = Fact::clone(rival);
-            old.status = FactStatus::Superseded;
-            old.retired_at = Some(cx.now);
-            old.valid_to = Some(subject.valid_from.max(old.valid_from));
+            let old = superseded(rival, subject, cx);
             replaced = match (replaced, rival.status) {
                 (None, _) | (_, FactStatus::Active) => Some(rival.id),
                 (found, _) => found,
@@ -272,7 +282,6 @@ fn settle(group: &[&Arc<Fact>], subject: &mut Fact, rule: &KeyRule, cx: &Arbitra
             standing.push(rival);
         }
     }
-    let strength = |f: &Fact| (f.locked, Statement::strongest(f).rank, Statement::strongest(f).said);
     let best = standing.iter().map(|f| strength(f)).max();
     let wins = best.is_none_or(|best| strength(subject) >= best);
     subject.status = if wins { FactStatus::Active } else { FactStatus::Contested };
@@ -283,14 +292,21 @@ fn settle(group: &[&Arc<Fact>], subject: &mut Fact, rule: &KeyRule, cx: &Arbitra
             changes.push(cx.update(Action::Contest, old, rival.version, "a stronger value disagrees with it"));
         }
     } else if !standing.iter().any(|f| f.status == FactStatus::Active)
-        && let Some(rival) =
-            standing.iter().max_by(|a, b| strength(a).partial_cmp(&strength(b)).unwrap_or(std::cmp::Ordering::Equal))
+        && let Some(rival) = standing.iter().max_by_key(|f| strength(f))
     {
         let mut active = Fact::clone(rival);
         active.status = FactStatus::Active;
         changes.push(cx.update(Action::Confirm, active, rival.version, "the strongest value that is left"));
     }
     Settled { changes, replaced }
+}
+
+fn superseded(old: &Fact, by: &Fact, cx: &ArbitrateCx<'_>) -> Fact {
+    let mut old = old.clone();
+    old.status = FactStatus::Superseded;
+    old.retired_at = Some(cx.now);
+    old.valid_to = Some(by.valid_from.max(old.valid_from));
+    old
 }
 
 fn same_live(fact: &Fact, subject: &Fact) -> bool {
@@ -355,7 +371,7 @@ fn retract(
     }
     let reason = if candidate.intent == Intent::Forget { "forgotten on request" } else { "taken back by the user" };
     // A retired fact says by itself that its value was taken back; the whole key, or other words for the value, need a row of their own.
-    let told = retired.is_some() && group.iter().any(|f| same_value(&f.value, &candidate.value));
+    let told = changes.iter().any(|c| same_value(&c.fact.value, &candidate.value));
     let may_mark = said.rank >= rank(SourceType::UserConfirmed) && (!rule.critical || explicit);
     let mut fact = retired;
     if may_mark && !told {
@@ -368,7 +384,7 @@ fn retract(
     if retired.is_none() {
         return accepted(changes, "nothing of this kind was known; an older statement stays out", fact);
     }
-    promote(group, &mut changes, cx);
+    resettle(group, &mut changes, rule, cx);
     accepted(changes, reason, fact)
 }
 
@@ -426,21 +442,47 @@ fn take_back(fact: &Fact, candidate: &Candidate, said: Statement, cx: &Arbitrate
     changes.push(cx.insert(Action::Retire, gone, reason));
 }
 
-/// After a retirement: the strongest of the contested facts that are left, when none is active.
-fn promote(group: &[&Arc<Fact>], changes: &mut Vec<FactChange>, cx: &ArbitrateCx<'_>) {
-    let changed = |f: &Fact| changes.iter().any(|c| c.fact.id == f.id);
-    if group.iter().any(|f| f.status == FactStatus::Active && !changed(f))
-        || changes.iter().any(|c| c.fact.status == FactStatus::Active)
-    {
+/// After a retirement: the facts of a key of one value that are left find their places anew.
+fn resettle(group: &[&Arc<Fact>], changes: &mut Vec<FactChange>, rule: &KeyRule, cx: &ArbitrateCx<'_>) {
+    if rule.cardinality == Cardinality::Many && rule.facets.is_empty() {
         return;
     }
-    let left = group.iter().filter(|f| f.status == FactStatus::Contested && !changed(f));
-    let best = left.max_by_key(|f| (f.locked, Statement::strongest(f).rank, Statement::strongest(f).said));
-    if let Some(best) = best {
-        let mut fact = Fact::clone(best);
-        fact.status = FactStatus::Active;
-        changes.push(cx.update(Action::Confirm, fact, best.version, "what it disagreed with was taken back"));
+    let untouched = group.iter().filter(|f| !changes.iter().any(|c| c.fact.id == f.id)).map(|f| Fact::clone(f));
+    let mut left: Vec<Fact> =
+        untouched.chain(changes.iter().map(|c| c.fact.clone())).filter(Fact::is_current).collect();
+    let beaten = |f: &Fact| {
+        left.iter().any(|by| by.id != f.id && !same_value(&by.value, &f.value) && is_dominated(f, by, false, rule))
+    };
+    let beaten: Vec<FactId> = left.iter().filter(|f| beaten(f)).map(|f| f.id).collect();
+    let standing = left.iter().filter(|f| !beaten.contains(&f.id));
+    let best = standing.max_by_key(|f| strength(f)).map(|f| f.id);
+    for fact in &mut left {
+        let (status, action) = match () {
+            () if beaten.contains(&fact.id) => (FactStatus::Superseded, Action::Supersede),
+            () if best == Some(fact.id) => (FactStatus::Active, Action::Confirm),
+            () => (FactStatus::Contested, Action::Contest),
+        };
+        if fact.status == status {
+            continue;
+        }
+        fact.status = status;
+        if status == FactStatus::Superseded {
+            fact.retired_at = Some(cx.now);
+            fact.valid_to = Some(fact.valid_from.max(cx.now.min(fact.confirmed_at)));
+        }
+        match changes.iter_mut().find(|c| c.fact.id == fact.id) {
+            Some(change) => change.fact = fact.clone(),
+            None => {
+                changes.push(cx.update(action, fact.clone(), fact.version, "what it disagreed with was taken back"))
+            }
+        }
     }
+}
+
+/// How facts that stand side by side compare.
+fn strength(fact: &Fact) -> (bool, u8, (Time, u128)) {
+    let strongest = Statement::strongest(fact);
+    (fact.locked, strongest.rank, strongest.said)
 }
 
 /// The fact after one more statement of its value.
