@@ -9,5 +9,7 @@ mod episodes;
 
 #[cfg(test)]
 mod cases;
+#[cfg(test)]
+mod tests;
 
 pub use decide::{DecideInput, decide};
