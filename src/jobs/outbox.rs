@@ -11,7 +11,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -34,6 +34,10 @@ pub struct OutboxConfig {
     pub capacity: usize,
     /// Bytes of text in the queue; above it [`Outbox::reserve`] refuses as well.
     pub max_bytes: u64,
+    /// Rows that wait in the store to be learned; from so many on [`Outbox::reserve`] refuses until there are fewer.
+    pub max_backlog: u64,
+    /// How often they are counted, at most: the limit may be passed by what comes in between.
+    pub measure_every: Duration,
     /// Most exchanges in one transaction.
     pub max_group: usize,
     /// Pauses while the store fails. `max_attempts` counts for what may not be tried for ever: a single exchange that
@@ -46,6 +50,8 @@ impl Default for OutboxConfig {
         Self {
             capacity: 4096,
             max_bytes: 64 << 20,
+            max_backlog: 200_000,
+            measure_every: Duration::from_secs(1),
             max_group: 128,
             backoff: Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(2), max_attempts: 5 },
         }
@@ -65,8 +71,10 @@ pub struct OutboxHealth {
     pub appended_total: u64,
     /// Exchanges given up: not stored, not remembered.
     pub failed_total: u64,
-    /// Reservations refused because the queue was full.
+    /// Reservations refused because the queue or the backlog was full.
     pub refused_total: u64,
+    /// Whether more rows wait in the store than may.
+    pub backlog_full: bool,
 }
 
 /// The handle of the outbox; cheap to clone.
@@ -84,6 +92,7 @@ struct Shared {
     in_hand: AtomicU64,
     queued_bytes: AtomicU64,
     failing_since: AtomicI64,
+    backlog_full: AtomicBool,
     appended: AtomicU64,
     failed: AtomicU64,
     refused: AtomicU64,
@@ -118,6 +127,7 @@ pub fn outbox(
         in_hand: AtomicU64::new(0),
         queued_bytes: AtomicU64::new(0),
         failing_since: AtomicI64::new(NOT_FAILING),
+        backlog_full: AtomicBool::new(false),
         appended: AtomicU64::new(0),
         failed: AtomicU64::new(0),
         refused: AtomicU64::new(0),
@@ -133,7 +143,8 @@ impl Outbox {
     /// unremembered, and that is counted.
     #[must_use]
     pub fn reserve(&self) -> Option<Slot> {
-        let room = self.shared.queued_bytes.load(Ordering::Relaxed) < self.shared.max_bytes;
+        let room = self.shared.queued_bytes.load(Ordering::Relaxed) < self.shared.max_bytes
+            && !self.shared.backlog_full.load(Ordering::Relaxed);
         let place = if room { self.queue.clone().try_reserve_owned().ok() } else { None };
         match place {
             Some(place) => Some(Slot { place, shared: Arc::clone(&self.shared) }),
@@ -157,6 +168,7 @@ impl Outbox {
             appended_total: shared.appended.load(Ordering::Relaxed),
             failed_total: shared.failed.load(Ordering::Relaxed),
             refused_total: shared.refused.load(Ordering::Relaxed),
+            backlog_full: shared.backlog_full.load(Ordering::Relaxed),
         }
     }
 
@@ -228,9 +240,16 @@ impl Writer {
     async fn run(self, mut jobs: mpsc::Receiver<Job>) {
         let max_group = self.config.max_group.max(1);
         let mut group = Vec::with_capacity(max_group);
+        let mut measured = tokio::time::Instant::now();
         loop {
+            let backlog_full = self.shared.backlog_full.load(Ordering::Relaxed);
             let taken = tokio::select! {
                 taken = jobs.recv_many(&mut group, max_group) => taken,
+                // Nothing comes in while it is full, so nothing else would wake the writer.
+                () = tokio::time::sleep(self.config.measure_every), if backlog_full => {
+                    self.measure().await;
+                    continue;
+                }
                 () = self.stop.cancelled(), if !jobs.is_closed() => {
                     jobs.close();
                     continue;
@@ -243,6 +262,24 @@ impl Writer {
             self.shared.in_hand.store(taken as u64, Ordering::Relaxed);
             self.write(std::mem::take(&mut group)).await;
             self.shared.in_hand.store(0, Ordering::Relaxed);
+            if measured.elapsed() >= self.config.measure_every {
+                self.measure().await;
+                measured = tokio::time::Instant::now();
+            }
+        }
+    }
+
+    /// Learning may be slower than the exchanges come, or dead: the rows in the store are bounded as well.
+    async fn measure(&self) {
+        // A store that does not answer says nothing new; the appends find out.
+        let Ok(depth) = self.store.depth().await else { return };
+        let full = depth.waiting >= self.config.max_backlog;
+        if self.shared.backlog_full.swap(full, Ordering::Relaxed) != full {
+            tracing::warn!(
+                waiting = depth.waiting,
+                full,
+                "the backlog of exchanges to be learned reached or left its limit"
+            );
         }
     }
 
@@ -326,7 +363,7 @@ mod tests {
     use super::super::testing::{Faulty, unavailable};
     use super::*;
     use crate::base::{ExchangeId, ManualClock};
-    use crate::store::contract::fixtures::{NOW, claim, finished, scope};
+    use crate::store::contract::fixtures::{NOW, claim, finished, learned, scope};
 
     struct Running {
         outbox: Outbox,
@@ -346,7 +383,14 @@ mod tests {
 
     fn config() -> OutboxConfig {
         let backoff = Backoff { first: Duration::from_millis(1), longest: Duration::from_millis(2), max_attempts: 3 };
-        OutboxConfig { capacity: 8, max_bytes: 1 << 20, max_group: 5, backoff }
+        OutboxConfig {
+            capacity: 8,
+            max_bytes: 1 << 20,
+            max_backlog: 100,
+            measure_every: Duration::ZERO,
+            max_group: 5,
+            backoff,
+        }
     }
 
     fn start(store: Faulty, config: OutboxConfig, redact: Redact) -> Running {
@@ -418,6 +462,25 @@ mod tests {
         committed.await.unwrap();
         assert_eq!(running.outbox.health().queued_bytes, 0);
         assert!(running.outbox.reserve().is_some());
+    }
+
+    /// Design, doubt 23: when the jobs are full, exchanges pass unremembered, and it is visible.
+    #[tokio::test]
+    async fn a_full_backlog_refuses_until_it_is_worked_on() {
+        let running = start(Faulty::new().await, OutboxConfig { max_backlog: 2, ..config() }, as_it_is);
+        put(&running.outbox, 1).await.unwrap();
+        put(&running.outbox, 2).await.unwrap();
+        while !running.outbox.health().backlog_full {
+            tokio::task::yield_now().await;
+        }
+        assert!(running.outbox.reserve().is_none());
+        let results = [learned(1, &scope("ann"), 0)];
+        running.store.claim(&claim("me", 1)).await.unwrap();
+        running.store.learn("me", &results).await.unwrap();
+        while running.outbox.health().backlog_full {
+            tokio::task::yield_now().await;
+        }
+        put(&running.outbox, 3).await.unwrap();
     }
 
     /// mem0ai/mem0#7196: a store that fails is a loud health state, and nothing is lost.

@@ -35,6 +35,7 @@ macro_rules! contract_suite {
     ($backend:ident, $open:path) => {
         $crate::store::contract::contract_suite! { @all $backend, $open:
             outbox { an_appended_exchange_is_claimed_with_all_that_was_said
+                     a_new_exchange_is_due_though_the_clock_jumped_back
                      claims_come_oldest_first_and_no_more_than_asked
                      a_leased_exchange_is_not_claimed_again_until_its_lease_ends
                      a_scope_with_a_live_lease_is_left_out

@@ -13,6 +13,13 @@ pub(crate) async fn an_appended_exchange_is_claimed_with_all_that_was_said(store
     assert_eq!(claimed[0].attempts, 0);
 }
 
+pub(crate) async fn a_new_exchange_is_due_though_the_clock_jumped_back(store: &dyn Store) {
+    store.append(&[finished(1, &scope("ann"))]).await.unwrap();
+    let mut earlier = claim("me", 10);
+    earlier.now = NOW.plus_seconds(-3600);
+    assert_eq!(store.claim(&earlier).await.unwrap().len(), 1);
+}
+
 pub(crate) async fn claims_come_oldest_first_and_no_more_than_asked(store: &dyn Store) {
     let group: Vec<_> = [5, 3, 9, 1].map(|n| finished(n, &scope(&format!("subject-{n}")))).into();
     store.append(&group[..2]).await.unwrap();

@@ -15,10 +15,10 @@ use crate::store::{Claim, Claimed, Depth, Finished, JobFailure, LearnOutcome, Le
 const MAX_ERROR_BYTES: usize = 500;
 
 /// An exchange that began before an erasure leaves nothing. One that is there already (the writer tried again after a
-/// commit whose answer was lost) stays as it is.
+/// commit whose answer was lost) stays as it is. A new row is due whatever the clock says: it may jump back.
 const APPEND: &str = "
     INSERT INTO outbox (exchange, scope, turn, appended_at, due_at)
-    SELECT j.value ->> 0, s.id, j.value ->> 2, j.value ->> 3, j.value ->> 3
+    SELECT j.value ->> 0, s.id, j.value ->> 2, j.value ->> 3, 0
     FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value ->> 1)
     WHERE j.value ->> 4 >= s.epoch
     ON CONFLICT (exchange) DO NOTHING";

@@ -88,6 +88,19 @@ async fn eight_writers_in_two_processes_lose_nothing() {
     assert_eq!(stores[1].depth().await.unwrap().waiting, 80);
 }
 
+#[tokio::test]
+async fn processes_that_start_at_once_on_a_new_file_all_get_in() {
+    let folder = TempDir::new().unwrap();
+    let opened = futures_util::future::join_all((0..4).map(|_| SqliteStore::open(options(&folder)))).await;
+    let mut secrets = std::collections::HashSet::new();
+    for store in opened {
+        let store = store.unwrap();
+        store.ping().await.unwrap();
+        secrets.insert(store.salt);
+    }
+    assert_eq!(secrets.len(), 1, "all know the same tombstones");
+}
+
 /// Each exchange is claimed by one of two processes, never by both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_never_claim_the_same_exchange() {

@@ -25,7 +25,7 @@ async fn after_an_erasure_no_file_holds_a_word_of_it() {
     let victim = Scope::new("acme", "support", format!("{CANARY}@example.org"));
     let bystander = scope("bob");
     // Much, interleaved, with deletions all along, so that pages split, merge and are used again.
-    for round in 0..12 {
+    for round in 0..5 {
         fill(&store, &victim, round, CANARY).await;
         fill(&store, &bystander, round + 100, "bystander").await;
     }
