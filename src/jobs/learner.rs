@@ -49,7 +49,8 @@ pub type Decide = dyn Fn(DecideArgs<'_>) -> Learned + Send + Sync;
 /// Where current facts come from: a cache, or the store.
 #[async_trait]
 pub trait FactSource: Send + Sync {
-    /// The scope's revision, and its current facts at that revision.
+    /// The scope's revision, and its current facts at that revision. A cache asks the store for the revision first: a
+    /// source that stays behind makes every decision stale.
     async fn facts(&self, scope: &Scope) -> Result<(i64, Vec<Arc<Fact>>), StoreError>;
 
     /// The episodes of the scope in which `value` occurs, as far as they are known without waiting.

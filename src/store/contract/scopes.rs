@@ -137,6 +137,7 @@ pub(crate) async fn an_exchange_from_before_an_erasure_leaves_nothing(store: &dy
 pub(crate) async fn erased_words_are_barred_and_new_words_are_not(store: &dyn Store) {
     let scope = scope("ann");
     fill(store, &scope).await;
+    store.put_episodes(&scope, &[episode(77, Speaker::Assistant, "Sure!")]).await.unwrap();
     store.erase(&scope, NOW).await.unwrap();
     let texts = [
         "I said that location.home is Oslo.",
@@ -145,8 +146,9 @@ pub(crate) async fn erased_words_are_barred_and_new_words_are_not(store: &dyn St
         "I'm allergic to peanuts",
         "statement number 2: 我住在上海 \u{1f600}",
         "I said that location.home is Bonn.",
+        "Sure!",
     ];
-    assert_eq!(store.tombstoned(&scope, &texts).await.unwrap(), [true, true, true, true, true, false]);
+    assert_eq!(store.tombstoned(&scope, &texts).await.unwrap(), [true, true, true, true, true, false, false]);
 }
 
 pub(crate) async fn the_sweep_takes_what_has_run_out_and_no_more_than_asked(store: &dyn Store) {

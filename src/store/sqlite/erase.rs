@@ -17,12 +17,12 @@ use crate::base::Time;
 use crate::memory::Scope;
 use crate::store::{Erased, StoreError};
 
-/// All wordings of a scope from which something was or could be learned.
+/// All wordings of a scope from which something was or could be learned: not replies, which say "sure" to everybody.
 const WORDS: &str = "
     SELECT e.value ->> 'quote' FROM facts f, json_each(f.body, '$.evidence') e WHERE f.scope = ?1
     UNION SELECT e.value ->> 'quote' FROM history h, json_each(h.body, '$.fact.evidence') e WHERE h.scope = ?1
     UNION SELECT p.body ->> '$.candidate.evidence.quote' FROM proposals p WHERE p.scope = ?1
-    UNION SELECT e.body ->> 'text' FROM episodes e WHERE e.scope = ?1
+    UNION SELECT e.body ->> 'text' FROM episodes e WHERE e.scope = ?1 AND e.body ->> 'role' <> 'assistant'
     UNION SELECT u.value ->> 'text' FROM outbox o, json_each(o.turn, '$.user') u WHERE o.scope = ?1
     UNION SELECT u.value ->> 'text' FROM dead_letters d, json_each(d.turn, '$.user') u WHERE d.scope = ?1";
 
