@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::base::{EpisodeId, FactId};
 use crate::conversation::Chain;
 use crate::tokens::{Counter, RequestCount, Rules};
-use crate::wire::{ChatRequest, Patches, Role};
+use crate::wire::{ChatRequest, Content, Patches, Role, Span};
 
 use super::cut::{self, Cut, Limits};
 use super::digest::{self, Digests};
@@ -168,12 +168,16 @@ pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
         if input.policy.overflow == Overflow::Reject {
             return Err(fitting.refuse(&tokens, 0));
         }
+        if input.policy.profile == Profile::Task {
+            shortened = fitting.shorten_results(&mut tokens);
+        }
         cut = cut::replay(&cut::items(request, text, &tokens), fitting.limits(budget));
         total = cut.kept_tokens;
         if let Some(excess) = total.checked_sub(budget).filter(|&excess| excess > 0) {
-            shortened =
-                fitting.shorten(cut.first_kept, excess).ok_or_else(|| fitting.refuse(&tokens, cut.first_kept))?;
-            total -= shortened.iter().map(|s| s.saved).sum::<usize>();
+            let more = fitting.shorten(cut.first_kept, excess, &shortened);
+            let more = more.ok_or_else(|| fitting.refuse(&tokens, cut.first_kept))?;
+            total -= more.iter().map(|s| s.saved).sum::<usize>();
+            shortened.extend(more);
         }
     }
 
@@ -209,6 +213,7 @@ pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
     for found in fenced.iter().filter(|found| stays(found.message)) {
         found.patch(&mut patches);
     }
+    shortened.retain(|text| stays(text.message));
     for text in &shortened {
         text.patch(&mut patches);
     }
@@ -260,12 +265,28 @@ impl Fitting<'_> {
         }
     }
 
-    fn shorten(&self, first_kept: usize, excess: usize) -> Option<Vec<Shortened>> {
+    /// Shortens long results of tools, and takes what is saved off `tokens`.
+    fn shorten_results(&self, tokens: &mut [usize]) -> Vec<Shortened> {
+        let mut results = shorten::tool_results(self.input.request, self.text, (self.input.counter, self.rules));
+        results.retain(|result| result.saved > 0 && !self.is_fenced(result.literal));
+        for result in &results {
+            tokens[result.message] = tokens[result.message].saturating_sub(result.saved);
+        }
+        results
+    }
+
+    /// Shortens the largest texts that are not shortened yet, where the policy wants that.
+    fn shorten(&self, first_kept: usize, excess: usize, done: &[Shortened]) -> Option<Vec<Shortened>> {
         if self.input.policy.overflow != Overflow::Shorten {
             return None;
         }
-        let skip = |literal| self.fenced.iter().any(|found| found.is_in(literal));
+        let skip = |literal| self.is_fenced(literal) || done.iter().any(|text| text.literal == literal);
         shorten::shorten(self.input.request, self.text, first_kept, excess, (self.input.counter, self.rules), skip)
+    }
+
+    /// Whether a literal is patched already.
+    fn is_fenced(&self, literal: Span) -> bool {
+        self.fenced.iter().any(|found| found.is_in(literal))
     }
 
     fn digest(&self, cut: &Cut, room: usize) -> Arc<str> {
@@ -332,7 +353,7 @@ impl Fitting<'_> {
 /// overhead of a message is less than its own JSON. Parts are not proven by their length: a short URL may be a large image.
 fn proven_small(request: &ChatRequest, target: &Target, budget: Option<usize>) -> bool {
     let Some(budget) = budget else { return true };
-    let has_parts = request.messages().iter().any(|m| matches!(m.content, crate::wire::Content::Parts(_)));
+    let has_parts = request.messages().iter().any(|m| matches!(m.content, Content::Parts(_)));
     let tools = request.get("tools").or_else(|| request.get("functions")).is_some();
     !has_parts && !tools && target.real(request.body().len()) <= budget
 }

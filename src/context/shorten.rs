@@ -1,13 +1,20 @@
-//! Shortens the largest texts in their middle, when even the cut leaves too much (`overflow = "shorten"`).
+//! Shortens texts in their middle: the largest ones when even the cut leaves too much (`overflow = "shorten"`), and long
+//! results of tools before anything is cut (`profile = "task"`).
 
 use crate::conversation::fence;
 use crate::tokens::{Counter, Rules};
-use crate::wire::{ChatRequest, Content, Part, PartKind, Patches, Span, decode_lossy, encode_string, scan};
+use crate::wire::{
+    ChatRequest, Content, Message, Part, PartKind, Patches, Role, Span, decode_lossy, encode_string, scan,
+};
 
 /// Texts below this are left alone: shortening them saves little and hurts much.
 const MIN_TOKENS: usize = 128;
 /// Tokens of the mark that stands for what was left out.
 const MARK_TOKENS: usize = 16;
+/// Results of tools above this are long, …
+const LONG_RESULT_TOKENS: usize = 512;
+/// … and are shortened to this.
+const SHORT_RESULT_TOKENS: usize = 256;
 /// Texts that are shortened at most.
 const MAX_TEXTS: usize = 32;
 
@@ -18,7 +25,8 @@ pub(super) struct Shortened {
     pub(super) message: usize,
     /// What is saved.
     pub(super) saved: usize,
-    literal: Span,
+    /// The string literal that is replaced.
+    pub(super) literal: Span,
     with: String,
 }
 
@@ -45,16 +53,7 @@ pub(super) fn shorten(
         if message.role.is_instruction() {
             continue;
         }
-        let literals: Vec<Span> = match message.content {
-            Content::Text(span) => vec![span],
-            Content::Parts(span) => scan::elements(text, span)
-                .map(|span| Part::read(text, span))
-                .filter(|part| !part.cache_control)
-                .filter_map(|part| if let PartKind::Text(span) = part.kind { Some(span) } else { None })
-                .collect(),
-            Content::Absent | Content::Null(_) | Content::Other(_) => Vec::new(),
-        };
-        for literal in literals.into_iter().filter(|&literal| !skip(literal)) {
+        for literal in literals(text, message).into_iter().filter(|&literal| !skip(literal)) {
             let tokens = counter.text(rules, &decode_lossy(literal.of(text)));
             if tokens >= MIN_TOKENS {
                 texts.push((tokens, at, literal));
@@ -80,6 +79,38 @@ pub(super) fn shorten(
         }
     }
     None
+}
+
+/// Returns the long results of tools to shorten (`profile = "task"`): all but those that the model has not answered yet.
+pub(super) fn tool_results(request: &ChatRequest, text: &str, (counter, rules): (&Counter, Rules)) -> Vec<Shortened> {
+    let messages = request.messages();
+    let answered = messages.iter().rposition(|m| m.role == Role::Assistant).unwrap_or(0);
+    let mut out = Vec::new();
+    for (at, message) in messages[..answered].iter().enumerate().filter(|(_, m)| m.role.is_tool_result()) {
+        for literal in literals(text, message) {
+            let whole = decode_lossy(literal.of(text));
+            let tokens = counter.text(rules, &whole);
+            if tokens > LONG_RESULT_TOKENS {
+                let with = middle_out(&whole, tokens, SHORT_RESULT_TOKENS, counter, rules);
+                let saved = tokens.saturating_sub(counter.text(rules, &with));
+                out.push(Shortened { message: at, saved, literal, with });
+            }
+        }
+    }
+    out
+}
+
+/// The texts of a message that may be edited.
+fn literals(text: &str, message: &Message) -> Vec<Span> {
+    match message.content {
+        Content::Text(span) => vec![span],
+        Content::Parts(span) => scan::elements(text, span)
+            .map(|span| Part::read(text, span))
+            .filter(|part| !part.cache_control)
+            .filter_map(|part| if let PartKind::Text(span) = part.kind { Some(span) } else { None })
+            .collect(),
+        Content::Absent | Content::Null(_) | Content::Other(_) => Vec::new(),
+    }
 }
 
 /// Returns the beginning and the end of a text of `tokens` tokens, with a mark between, in at most `room` tokens.

@@ -325,6 +325,26 @@ mod budgets {
     }
 
     #[test]
+    fn for_agents_old_results_of_tools_are_shortened_before_anything_is_cut() {
+        let call = |n: usize| json!({"role": "assistant", "content": null, "tool_calls": [{"id": format!("c{n}"), "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+        let result = |n: usize| json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": format!("begin{n} {}", "row ".repeat(1000))});
+        let messages: Vec<Value> = [json!({"role": "user", "content": "go"})]
+            .into_iter()
+            .chain((0..4).flat_map(|n| [call(n), result(n)]))
+            .collect();
+        let task = Policy { profile: Profile::Task, ..budget(2500) };
+        let fitted = run(&request_of(&messages), &Notes::default(), &Target::default(), &task).unwrap();
+        assert_eq!((fitted.report.cut, fitted.report.shortened), (0, 3));
+        let body = body_of(&fitted);
+        assert!(body["messages"][2]["content"].as_str().unwrap().starts_with("begin0 row"));
+        assert_eq!(body["messages"][8], messages[8]);
+        let counted =
+            Counter::new(0).request(Encoding::O200k, &decode(std::str::from_utf8(&fitted.body).unwrap())).total;
+        assert_eq!(fitted.report.sent, Some(counted));
+        assert!(run(&request_of(&messages), &Notes::default(), &Target::default(), &budget(2500)).is_err());
+    }
+
+    #[test]
     fn a_target_gets_nothing_more_sensitive_than_it_may() {
         let body = request_of(&[json!({"role": "user", "content": "hi"})]);
         let mut secret = notes();
