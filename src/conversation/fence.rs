@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 
@@ -14,6 +15,9 @@ pub const NAME: &str = "backstory-notes";
 pub const OPEN: &str = "<backstory-notes>";
 /// The tag that closes a block.
 pub const CLOSE: &str = "</backstory-notes>";
+
+/// Made once: it is used on every message of every request.
+static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(NAME));
 
 /// Whether the text has an opening tag of ours; in raw JSON too, where encoders may write `<` as `\u003c`.
 #[must_use]
@@ -105,7 +109,7 @@ fn spans(text: &str, newline: &str) -> Vec<Range<usize>> {
 fn next_tag(text: &str, from: usize, closing: bool) -> Option<Range<usize>> {
     let mut at = from;
     loop {
-        let name = at + memmem::find(text.as_bytes().get(at..)?, NAME.as_bytes())?;
+        let name = at + FINDER.find(text.as_bytes().get(at..)?)?;
         let end = name + NAME.len();
         let before = &text[from..name];
         let slash = ["\\/", "/", ""].into_iter().find(|slash| before.ends_with(slash)).unwrap_or_default();
