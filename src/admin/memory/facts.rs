@@ -1,35 +1,21 @@
-//! Facts: list, read, add, change, delete, confirm, lock, and their history.
-//!
-//! A change is read, decided by `memory::edit`, and written against the versions that were read. When someone else wrote in
-//! between, it is decided again, unless the caller said which version it expects: then the answer is 409 with both.
+//! Facts: list, read, add, change, delete, confirm, lock, and their history. How they are changed is in `edits`.
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::Response;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::call::{Caller, Filter, Id, IfMatch, Json, Read, Write};
+use super::call::{Filter, Id, IfMatch, Json, Read, Write};
+use super::edits::{TRIES, apply, busy, check_value, check_version, edit, existing, no_such, refused, schema, visible};
 use super::episodes::check_labels;
 use super::error::{Answer, ApiError};
 use super::listing::{self, Listing};
 use super::{Shared, render};
-use crate::base::{ErrorKind, FactId, GatewayError, Time};
-use crate::memory::edit::{self, EditCx, EditError, FactPatch, NewFact};
-use crate::memory::gate::gives_orders;
-use crate::memory::redact::redact;
-use crate::memory::{Actor, Fact, FactChange, FactStatus, KeySchema, Scope, SourceType};
-use crate::store::{FactFilter, Page, StoreError};
-
-/// How often a change is decided anew because someone else wrote in between.
-const TRIES: u32 = 4;
-/// Rows that are read at once.
-const BATCH: u32 = 500;
-/// The most facts of one key that a decision looks at, the retired ones included.
-const MAX_EXISTING: usize = 5_000;
-/// The key that may hold orders to the assistant: a closed set of them.
-const STANDING: &str = "instruction.standing";
+use crate::base::{ErrorKind, FactId, Time};
+use crate::memory::edit::{self as edits, EditCx, EditError, FactPatch, NewFact};
+use crate::memory::{Actor, Fact, FactStatus, SourceType};
+use crate::store::FactFilter;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -95,9 +81,9 @@ pub(super) async fn create(State(api): State<Shared>, call: Write, Json(body): J
     check_value(&input.key, &input.value, actor)?;
     let _turn = api.turns.take(&call.scope).await;
     for _ in 0..TRIES {
-        let existing = facts_of(&api, &call.scope, &input.key).await?;
+        let existing = existing(&api, &call.scope, &input.key).await?;
         let cx = EditCx { now: api.clock.now(), ids: &*api.random, actor };
-        let decided = edit::created_by_api(&existing, &input, schema(), &cx).map_err(refused)?;
+        let decided = edits::created_by_api(&existing, &input, schema(), &cx).map_err(refused)?;
         let Some(id) = decided.fact else { return Err(refused(EditError::Nothing)) };
         if !apply(&api, &call.scope, &decided.changes).await? {
             continue;
@@ -154,7 +140,7 @@ pub(super) async fn change(
     };
     check_labels("tags", patch.tags.as_deref().unwrap_or_default())?;
     check_labels("about", patch.about.iter().flatten().cloned().collect::<Vec<_>>().as_slice())?;
-    edit_fact(
+    edit(
         &api,
         &call,
         id,
@@ -163,7 +149,7 @@ pub(super) async fn change(
             if let Some(value) = &patch.value {
                 check_value(patch.key.as_deref().unwrap_or(&fact.key), value, cx.actor)?;
             }
-            edit::patch(fact, existing, &patch, schema(), cx).map_err(refused)
+            edits::patch(fact, existing, &patch, schema(), cx).map_err(refused)
         },
         patch.key.as_deref(),
     )
@@ -178,9 +164,9 @@ pub(super) async fn confirm(
     IfMatch(expected): IfMatch,
 ) -> Answer {
     let decide = |fact: &Fact, existing: &[Arc<Fact>], cx: &EditCx<'_>| {
-        edit::confirm(fact, existing, schema(), cx).map_err(refused)
+        edits::confirm(fact, existing, schema(), cx).map_err(refused)
     };
-    edit_fact(&api, &call, id, expected, decide, None).await
+    edit(&api, &call, id, expected, decide, None).await
 }
 
 /// `POST /facts/{id}/lock`: no proposal moves it any more.
@@ -209,12 +195,12 @@ async fn set_lock(api: &Shared, call: &Write, id: FactId, expected: Option<i64>,
     if !call.caller.is_operator() {
         return Err(ApiError::new(ErrorKind::Forbidden, "locking needs a key with may_edit, or the admin key"));
     }
-    let decide = |fact: &Fact, _: &[Arc<Fact>], cx: &EditCx<'_>| match edit::lock(fact, locked, cx) {
+    let decide = |fact: &Fact, _: &[Arc<Fact>], cx: &EditCx<'_>| match edits::lock(fact, locked, cx) {
         // It is so already: nothing to do, and no error.
         Err(EditError::Nothing) => Ok(Vec::new()),
         decided => decided.map_err(refused),
     };
-    edit_fact(api, call, id, expected, decide, None).await
+    edit(api, call, id, expected, decide, None).await
 }
 
 /// `DELETE /facts/{id}`: with its history; the same words do not bring it back.
@@ -240,116 +226,6 @@ pub(super) async fn delete(
     Ok(render::ok(&json!({ "id": id, "deleted": true })))
 }
 
-/// Reads a fact, decides, and writes; answers with the fact as it is then.
-async fn edit_fact(
-    api: &Shared,
-    call: &Write,
-    id: FactId,
-    expected: Option<i64>,
-    decide: impl Fn(&Fact, &[Arc<Fact>], &EditCx<'_>) -> Answer<Vec<FactChange>>,
-    new_key: Option<&str>,
-) -> Answer<Response> {
-    let _turn = api.turns.take(&call.scope).await;
-    for _ in 0..TRIES {
-        let fact = visible(api, &call.caller, &call.scope, id).await?;
-        check_version(&fact, expected)?;
-        let existing = facts_of(api, &call.scope, new_key.unwrap_or(&fact.key)).await?;
-        let cx = EditCx { now: api.clock.now(), ids: &*api.random, actor: call.caller.editor() };
-        let changes = decide(&fact, &existing, &cx)?;
-        if changes.is_empty() {
-            return Ok(render::ok(&render::object(&fact)));
-        }
-        if apply(api, &call.scope, &changes).await? {
-            let fact = api.store.fact(&call.scope, id).await?.ok_or_else(no_such)?;
-            return Ok(render::ok(&render::object(&fact)));
-        }
-        // Someone wrote in between. With an expected version the next round answers 409, if it was this fact.
-    }
-    Err(busy())
-}
-
-/// Writes changes. `false` = someone else wrote one of the facts in between, and nothing was written.
-async fn apply(api: &Shared, scope: &Scope, changes: &[FactChange]) -> Answer<bool> {
-    match api.store.apply(scope, changes).await {
-        Ok(_) => {
-            api.changed.changed(scope);
-            Ok(true)
-        }
-        Err(StoreError::Conflict { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A fact of the scope that the caller may see.
-async fn visible(api: &Shared, caller: &Caller, scope: &Scope, id: FactId) -> Answer<Fact> {
-    let fact = api.store.fact(scope, id).await?;
-    fact.filter(|fact| caller.sees(fact.sensitivity)).ok_or_else(no_such)
-}
-
-/// All facts of a key, retired ones included: a decision is placed among them.
-async fn facts_of(api: &Shared, scope: &Scope, key: &str) -> Answer<Vec<Arc<Fact>>> {
-    let filter = FactFilter { key: Some(key.to_owned()), ..FactFilter::default() };
-    let mut page = Page::first(BATCH);
-    let mut all = Vec::new();
-    loop {
-        let rows = api.store.list_facts(scope, &filter, &page).await?;
-        let is_last = rows.len() < BATCH as usize;
-        page.after = rows.last().map(|fact| fact.id.to_string());
-        all.extend(rows.into_iter().map(Arc::new));
-        if is_last || all.len() >= MAX_EXISTING {
-            return Ok(all);
-        }
-    }
-}
-
-fn check_version(fact: &Fact, expected: Option<i64>) -> Answer<()> {
-    let Some(expected) = expected.filter(|&expected| expected != fact.version) else { return Ok(()) };
-    let public = format!("the fact has version {}, and the change expects {expected}", fact.version);
-    Err(ApiError::new(ErrorKind::Conflict, public)
-        .beside("versions", json!({ "expected": expected, "current": fact.version }))
-        .beside("current", render::object(fact)))
-}
-
-/// No secret is stored, and nobody but an operator leaves orders to the assistant outside their own key.
-fn check_value(key: &str, value: &Value, actor: Actor) -> Answer<()> {
-    let Value::String(text) = value else { return Ok(()) };
-    if redact(text) != text.as_str() {
-        return Err(ApiError::bad(
-            "value",
-            "holds what looks like a password, key or card number; secrets are not remembered",
-        ));
-    }
-    if actor != Actor::Operator && key != STANDING && gives_orders(text) {
-        let public = format!(
-            "gives orders to the assistant; only `{STANDING}` holds such, for language, tone, length and format"
-        );
-        return Err(ApiError::bad("value", public));
-    }
-    Ok(())
-}
-
 fn optional_time(param: &str, text: Option<&str>) -> Answer<Option<Time>> {
     text.map(|text| Time::parse(text).ok_or_else(|| ApiError::bad(param, "must be RFC 3339, or a date"))).transpose()
-}
-
-fn refused(error: EditError) -> ApiError {
-    let public = error.to_string();
-    match error {
-        EditError::UnknownKey { .. } => ApiError::bad("key", public),
-        EditError::BadValue { .. } => ApiError::bad("value", public),
-        EditError::NotAllowed(_) => ApiError::new(ErrorKind::Forbidden, public),
-        EditError::Nothing => ApiError::new(ErrorKind::BadRequest, public),
-    }
-}
-
-fn schema() -> &'static KeySchema {
-    KeySchema::builtin()
-}
-
-fn no_such() -> ApiError {
-    ApiError::not_found("fact")
-}
-
-fn busy() -> ApiError {
-    GatewayError::new(ErrorKind::Conflict, "others keep changing this fact; try again").into()
 }

@@ -7,6 +7,7 @@
 //! Start with [`router`].
 
 mod call;
+mod edits;
 mod episodes;
 mod error;
 mod exchanges;
@@ -21,14 +22,21 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
+
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 pub use call::{Caller, Identify};
 
-use crate::base::{Clock, Random};
+use crate::base::{Clock, GatewayError, Random};
 use crate::config::ApiAccess;
 use crate::memory::Scope;
 use crate::store::Store;
+use error::ApiError;
 use turns::Turns;
 
 /// Is told of every scope that was written, after the write: caches drop it.
@@ -50,6 +58,8 @@ pub struct MemoryApi {
     pub clock: Arc<dyn Clock>,
     /// Where new ids come from.
     pub random: Arc<dyn Random>,
+    /// What the shutdown waits for: a write that has begun runs to its end, also when the client leaves.
+    pub tasks: TaskTracker,
     /// Half-life of episodes that are added here, in seconds; 0 = they do not fade.
     pub episode_half_life: i64,
 }
@@ -77,6 +87,8 @@ impl Deref for Shared {
 
 /// All routes of this module, with their full paths. It has no fallback: what is not routed is for the caller to answer.
 pub fn router(api: MemoryApi) -> Router {
+    let shared = Shared { api, turns: Arc::new(Turns::new()) };
+    let to_the_end = from_fn_with_state(shared.clone(), run_to_the_end);
     Router::new()
         .route("/memory/v1/facts", only(get(facts::list).post(facts::create)))
         .route("/memory/v1/facts/{id}", only(get(facts::read).patch(facts::change).delete(facts::delete)))
@@ -89,7 +101,21 @@ pub fn router(api: MemoryApi) -> Router {
         .route("/memory/v1/exchanges/{id}", only(get(exchanges::read)))
         .route("/memory/v1/namespaces", only(get(subject::namespaces)))
         .route("/memory/v1/subject", only(delete(subject::erase)))
-        .with_state(Shared { api, turns: Arc::new(Turns::new()) })
+        .route_layer(to_the_end)
+        .with_state(shared)
+}
+
+/// Runs a write as a task of its own: hyper drops a request's future when the client leaves, and a cache that is not told
+/// of a write would go on showing what was changed or erased.
+async fn run_to_the_end(State(api): State<Shared>, request: Request, next: Next) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    let work = next.run(request).in_current_span();
+    match api.tasks.spawn(work).await {
+        Ok(response) => response,
+        Err(error) => ApiError::from(GatewayError::internal(error)).into_response(),
+    }
 }
 
 /// Answers other methods of a path in the envelope.

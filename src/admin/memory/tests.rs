@@ -58,6 +58,7 @@ struct Api {
     store: SqliteStore,
     clock: Arc<ManualClock>,
     noted: Arc<Noted>,
+    tasks: TaskTracker,
 }
 
 /// An answer, read whole.
@@ -103,15 +104,17 @@ impl Api {
         let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
         let clock = Arc::new(ManualClock::new(Time(1_700_000_000_000)));
         let noted = Arc::new(Noted::default());
+        let tasks = TaskTracker::new();
         let router = router(MemoryApi {
             store: Arc::new(store.clone()),
             identify: Arc::new(FromHeaders),
             changed: noted.clone(),
             clock: clock.clone(),
+            tasks: tasks.clone(),
             random: Arc::new(SeededRandom::new(1)),
             episode_half_life: 90,
         });
-        Self { router, store, clock, noted }
+        Self { router, store, clock, noted, tasks }
     }
 
     async fn send(&self, request: Request<Body>) -> Got {
@@ -590,6 +593,20 @@ async fn an_exchange_and_its_proposals_can_be_looked_up_by_their_own_subject() {
     let refused = api.get(ANN, "/proposals?status=refused").await.must_be(200);
     assert_eq!(refused.texts("reason"), ["fleeting"]);
     assert_eq!(api.get(ANN, "/proposals?status=accepted").await.texts("reason"), [""; 0]);
+}
+
+/// Else the cache would go on showing what the client erased before it left.
+#[tokio::test]
+async fn a_write_that_has_begun_runs_to_its_end_when_the_client_leaves() {
+    let api = Api::new().await;
+    api.add("location.home", "Oslo").await;
+    let before = api.changes();
+    let erase = api.call(ANN, "DELETE", "/subject", Value::Null);
+    assert!(futures_util::FutureExt::now_or_never(erase).is_none(), "it is not done at once");
+    api.tasks.close();
+    api.tasks.wait().await;
+    assert_eq!(api.changes(), before + 1);
+    assert_eq!(api.get(ANN, "/facts").await.body["data"], json!([]));
 }
 
 /// A store that is away is 503, and never a 500 with its details.
