@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::error::ConfigError;
 use super::provider::{ProviderKey, parse_http_url};
-use super::reader::{nearest, quoted, without_credentials};
+use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Overrides, Provider, StoreUrl, VectorsEngine};
 
 /// Puts the command line over the file.

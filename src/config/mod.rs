@@ -10,25 +10,28 @@
 mod check;
 mod env;
 mod error;
+mod extract;
 mod key;
 mod limits;
 mod memory;
 mod provider;
 mod reader;
+mod recall;
 mod server;
 mod store;
 mod unsupported;
+mod words;
 
 use std::path::{Path, PathBuf};
 
 pub use env::{Env, SystemEnv};
 pub use error::{ConfigError, ConfigErrors};
+pub use extract::{Extract, ModelRef, Summary};
 pub use key::{ApiAccess, Key, MemorySwitch, SubjectFrom};
 pub use limits::{Budget, Overflow, Profile, Retry, Timeouts};
-pub use memory::{
-    Embeddings, EmbeddingsEngine, Extract, Memory, MemoryRules, ModelRef, Recall, RecallWeights, Rerank, Summary,
-};
+pub use memory::{Memory, MemoryRules};
 pub use provider::{Model, Provider, ProviderKey, ProviderKind, Target};
+pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank};
 pub use server::{Admin, Server, Telemetry, Tls};
 pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
 

@@ -11,12 +11,8 @@ use toml::{Table, Value};
 
 use super::env::{self, Env};
 use super::error::ConfigError;
+use super::words::{name_problem, nearest, one_of, quoted, quoted_key, show};
 use crate::base::Secret;
-
-/// Values longer than this are shortened in messages, in characters.
-const MAX_SHOWN: usize = 80;
-/// The longest name of a tenant, provider, model and the like, in bytes.
-const MAX_NAME: usize = 256;
 
 /// The state of one reading.
 pub(super) struct Reader<'a> {
@@ -360,96 +356,4 @@ impl<'a> Section<'a> {
             self.wrong_secret(key, problem);
         }
     }
-}
-
-fn name_problem(text: &str) -> Option<&'static str> {
-    if text.trim().is_empty() {
-        Some("must not be empty")
-    } else if text.len() > MAX_NAME {
-        Some("must not be longer than 256 bytes")
-    } else if text.chars().any(char::is_control) {
-        Some("must not hold control characters")
-    } else {
-        None
-    }
-}
-
-fn one_of<'w>(text: &str, words: impl Iterator<Item = &'w str> + Clone) -> String {
-    let all: Vec<String> = words.clone().map(quoted).collect();
-    let mut problem = format!("must be one of {}", all.join(", "));
-    if let Some(near) = nearest(text, words) {
-        problem.push_str(&format!("; did you mean {}?", quoted(near)));
-    }
-    problem
-}
-
-/// A value as it may be shown: cut, without credentials.
-fn show(value: &Value) -> String {
-    match value {
-        Value::String(text) => quoted(&without_credentials(text)),
-        Value::Table(_) => "a table".to_owned(),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(show).collect();
-            cut(&format!("[{}]", items.join(", ")))
-        }
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
-        Value::Boolean(flag) => flag.to_string(),
-        Value::Datetime(time) => time.to_string(),
-    }
-}
-
-/// Takes user and password, query and fragment out of a URL.
-pub(super) fn without_credentials(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let (place, secret_tail) = match rest.find(['?', '#']) {
-        Some(at) => (&rest[..at], "?…"),
-        None => (rest, ""),
-    };
-    match place.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://…@{host}{secret_tail}"),
-        None => format!("{scheme}://{place}{secret_tail}"),
-    }
-}
-
-pub(super) fn quoted(text: &str) -> String {
-    format!("\"{}\"", cut(text).escape_debug())
-}
-
-fn quoted_key(key: &str) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '[' | ']');
-    if !key.is_empty() && key.chars().all(bare) { key.to_owned() } else { quoted(key) }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
-}
-
-/// The word that was probably meant.
-pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    // Longer than any word of ours: not a typing mistake, and not worth the time.
-    if text.len() > 64 {
-        return None;
-    }
-    let (distance, word) = words.map(|word| (distance(text, word), word)).min()?;
-    (distance <= word.len().div_ceil(3)).then_some(word)
-}
-
-/// The number of single-character edits between two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,0 +1,189 @@
+//! `[recall]`, `[embeddings]` and `[rerank]`: how memories are found.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::provider::http_url;
+use super::reader::Section;
+use crate::base::Secret;
+
+/// What a weight may be.
+const WEIGHTS: RangeInclusive<f64> = 0.0..=10.0;
+
+/// `[recall]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recall {
+    /// `deadline_ms`: what is ready then is shown.
+    pub deadline: Duration,
+    /// `max_episodes` shown at once.
+    pub max_episodes: u32,
+    /// `floor`: share of the question's information that an episode must cover to be shown, 0 to 1.
+    pub floor: f64,
+    /// `cache_bytes`: bound of the scopes that are held in memory.
+    pub cache_bytes: u64,
+    /// `weights`.
+    pub weights: RecallWeights,
+}
+
+/// `[recall.weights]`: of the channels, each divided by its best score before it is weighed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RecallWeights {
+    /// `turn`: words of the turn itself.
+    pub turn: f64,
+    /// `neighbours`: words of the turn with its neighbours, where turns are short.
+    pub neighbours: f64,
+    /// `session`: words of its session, where turns are short.
+    pub session: f64,
+    /// `neighbours_long`: the same where turns are long, and say enough by themselves.
+    pub neighbours_long: f64,
+    /// `session_long`: the same where turns are long.
+    pub session_long: f64,
+    /// `assistant`: what a turn of the assistant weighs beside the same words of the user.
+    pub assistant: f64,
+    /// `boost`: share that all boosts together may add or take.
+    pub boost: f64,
+    /// `speaker`: share that a turn gains when the question names its speaker; part of `boost`.
+    pub speaker: f64,
+}
+
+impl Default for Recall {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_millis(50),
+            max_episodes: 5,
+            floor: 0.35,
+            cache_bytes: 256 << 20,
+            weights: RecallWeights::default(),
+        }
+    }
+}
+
+impl Default for RecallWeights {
+    fn default() -> Self {
+        Self {
+            turn: 1.0,
+            neighbours: 1.2,
+            session: 1.0,
+            neighbours_long: 0.5,
+            session_long: 0.3,
+            assistant: 0.4,
+            boost: 0.1,
+            speaker: 0.1,
+        }
+    }
+}
+
+impl Recall {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        let recall = Self {
+            deadline: s.millis("deadline_ms", 1).unwrap_or(default.deadline),
+            max_episodes: s.count("max_episodes", 0..=100).unwrap_or(default.max_episodes),
+            floor: s.number("floor", default.floor, 0.0..=1.0),
+            cache_bytes: s.whole("cache_bytes", 1 << 20..=1 << 40).unwrap_or(default.cache_bytes),
+            weights: s.table("weights", |s| RecallWeights::read(s, default.weights)),
+        };
+        let weights = recall.weights;
+        for (form, parts) in [
+            ("neighbours, session", [weights.neighbours, weights.session]),
+            ("neighbours_long, session_long", [weights.neighbours_long, weights.session_long]),
+        ] {
+            if weights.turn + parts[0] + parts[1] == 0.0 {
+                s.wrong_secret("weights", format!("turn, {form} are all 0: at least one must be larger"));
+            }
+        }
+        recall
+    }
+}
+
+impl RecallWeights {
+    fn read(s: &mut Section<'_>, default: Self) -> Self {
+        Self {
+            turn: s.number("turn", default.turn, WEIGHTS),
+            neighbours: s.number("neighbours", default.neighbours, WEIGHTS),
+            session: s.number("session", default.session, WEIGHTS),
+            neighbours_long: s.number("neighbours_long", default.neighbours_long, WEIGHTS),
+            session_long: s.number("session_long", default.session_long, WEIGHTS),
+            assistant: s.number("assistant", default.assistant, WEIGHTS),
+            boost: s.number("boost", default.boost, 0.0..=0.5),
+            speaker: s.number("speaker", default.speaker, 0.0..=0.5),
+        }
+    }
+}
+
+/// `[embeddings]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Embeddings {
+    /// `engine`.
+    pub engine: EmbeddingsEngine,
+    /// `provider`: by name; for the engine `openai`.
+    pub provider: Option<String>,
+    /// `model`.
+    pub model: Option<String>,
+    /// `dimension`; none = what the model gives.
+    pub dimension: Option<u32>,
+    /// `query_prefix`: put before every query.
+    pub query_prefix: String,
+    /// `document_prefix`: put before every stored text.
+    pub document_prefix: String,
+    /// `path`: folder of the model; for the engine `local`.
+    pub path: Option<PathBuf>,
+}
+
+/// Who makes embeddings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EmbeddingsEngine {
+    /// Nobody: words alone find.
+    #[default]
+    Off,
+    /// A provider's `/embeddings`.
+    OpenAi,
+    /// A model in the process.
+    Local,
+}
+
+impl Embeddings {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let engines =
+            [("off", EmbeddingsEngine::Off), ("openai", EmbeddingsEngine::OpenAi), ("local", EmbeddingsEngine::Local)];
+        let engine = s.choice("engine", EmbeddingsEngine::Off, &engines);
+        let needed: &[&str] = match engine {
+            EmbeddingsEngine::Off => &[],
+            EmbeddingsEngine::OpenAi => &["provider", "model"],
+            EmbeddingsEngine::Local => &["path"],
+        };
+        for key in needed.iter().filter(|key| !s.has(key)) {
+            s.wrong("engine", format!("needs `{key}` beside it"));
+        }
+        Self {
+            engine,
+            provider: s.name("provider"),
+            model: s.name("model"),
+            dimension: s.count("dimension", 1..=65_536),
+            query_prefix: s.text("query_prefix").unwrap_or_default(),
+            document_prefix: s.text("document_prefix").unwrap_or_default(),
+            path: s.path("path"),
+        }
+    }
+}
+
+/// `[rerank]`: an endpoint that orders what was found.
+#[derive(Clone, Debug, Default)]
+pub struct Rerank {
+    /// `url`; none = rules only.
+    pub url: Option<String>,
+    /// `model`.
+    pub model: Option<String>,
+    /// `api_key`.
+    pub api_key: Option<Secret>,
+}
+
+impl Rerank {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        for key in ["model", "api_key"].into_iter().filter(|key| s.has(key) && !s.has("url")) {
+            s.wrong_secret(key, "needs `url` beside it");
+        }
+        Self { url: http_url(s, "url"), model: s.name("model"), api_key: s.secret("api_key") }
+    }
+}
