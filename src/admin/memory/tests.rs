@@ -121,6 +121,7 @@ impl Api {
         let response: Response = self.router.clone().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         assert_eq!(response.headers()["content-type"], "application/json");
+        assert_eq!(response.headers().contains_key("allow"), status == 405);
         let bytes = to_bytes(response.into_body(), 1 << 22).await.unwrap();
         Got { status, body: serde_json::from_slice(&bytes).unwrap() }
     }
