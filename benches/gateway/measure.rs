@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::backstory::Backstory;
+use crate::backstory::{Backstory, Store};
 use crate::client::Target;
 use crate::process::Process;
 use crate::prompts::Prompts;
@@ -51,7 +51,7 @@ enum Running {
 }
 
 impl Running {
-    fn start(system: System, upstream: &str, runtime: &Runtime, effort: Effort) -> Result<Self> {
+    fn start(system: System, upstream: &str, store: Option<&Store>) -> Result<Self> {
         let key = "sk-bench".to_owned();
         Ok(match system {
             System::Direct => Self::Direct(Target { address: upstream.to_owned(), key }),
@@ -60,11 +60,10 @@ impl Running {
                 let target = Target { address: process.address.clone(), key };
                 Self::Bare(process, target)
             }
-            System::MemoryOff => Self::Backstory(Backstory::start(upstream, "off")?),
+            System::MemoryOff => Self::Backstory(Backstory::start(upstream, "off", None)?),
             System::MemoryOn => {
-                let backstory = Backstory::start(upstream, "on")?;
-                runtime.block_on(backstory.load_episodes(effort.episodes))?;
-                Self::Backstory(backstory)
+                let data = store.ok_or("the store was not prepared")?.data();
+                Self::Backstory(Backstory::start(upstream, "on", Some(&data))?)
             }
         })
     }
@@ -145,12 +144,17 @@ impl Block {
 pub(crate) fn all(systems: &[System], effort: Effort) -> Result<Vec<Measured>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let upstream = Process::start_role(upstream::ROLE, &[])?;
+    let mut store = None;
+    if systems.contains(&System::MemoryOn) {
+        say(&format!("adding {} episodes", effort.episodes));
+        store = Some(runtime.block_on(Store::with_episodes(&upstream.address, effort.episodes))?);
+    }
     let mut results: Vec<Measured> = systems.iter().copied().map(Measured::new).collect();
     for round in 1..=effort.rounds {
         for block in Block::ALL {
             for measured in &mut results {
                 say(&format!("round {round} of {}: {block:?}, {}", effort.rounds, measured.system.name()));
-                let running = Running::start(measured.system, &upstream.address, &runtime, effort)?;
+                let running = Running::start(measured.system, &upstream.address, store.as_ref())?;
                 measure(block, &runtime, &running, effort, measured)?;
             }
         }

@@ -105,20 +105,13 @@ impl Prompts {
     }
 }
 
-/// The bodies with which the episodes of the scope are added, each holding `batch` of them.
-pub(crate) fn episode_batches(count: usize, batch: usize) -> impl Iterator<Item = Bytes> {
-    (0..count).step_by(batch).map(move |start| {
-        let episodes: Vec<Value> = (start..count.min(start + batch))
-            .map(|n| {
-                json!({
-                    "text": sentence(n as u64),
-                    "said_at": format!("2026-{:02}-{:02}T{:02}:15:00Z", 1 + n % 10, 1 + n % 28, n % 24),
-                    "role": "user",
-                    "session": format!("session-{}", n / 8),
-                })
-            })
-            .collect();
-        Bytes::from(json!({ "episodes": episodes }).to_string())
+/// The bodies with which the episodes of the scope are added.
+pub(crate) fn episodes(count: usize) -> impl Iterator<Item = Bytes> {
+    (0..count).map(|n| {
+        let said_at = format!("2026-{:02}-{:02}T{:02}:15:00Z", 1 + n % 10, 1 + n % 28, n % 24);
+        let session = format!("session-{}", n / 8);
+        let episode = json!({"text": sentence(n as u64), "said_at": said_at, "role": "user", "session": session});
+        Bytes::from(episode.to_string())
     })
 }
 
