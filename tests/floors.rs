@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[&[&str]] = &[
     &["base"],
     &["telemetry"],
-    &["wire", "memory"],
+    &["memory", "wire"],
     &["tokens"],
     &["conversation"],
     &["context"],
     &["exchange"],
     &["store"],
-    &["upstream", "recall", "jobs"],
+    &["access", "jobs", "recall", "states", "upstream"],
     &["extract"],
     &["layers"],
     &["config"],
@@ -33,7 +33,7 @@ const FLOORS: &[&[&str]] = &[
 const VALUES: &[&str] = &["wire", "memory"];
 
 /// Outside crates that belong to one module: the module, and how its crate is named in code.
-const OWNED_CRATES: &[(&str, &str)] = &[("store", "sqlx::"), ("upstream", "reqwest::")];
+const OWNED_CRATES: &[(&str, &str)] = &[("store", "sqlx::")];
 
 /// Doc lines with which a `mod.rs` says what the module is for, what it never does and where to start reading.
 const MODULE_DOC_LINES: usize = 3;

@@ -26,10 +26,8 @@ def run(name, command, **environment):
 def node_tests():
     """Copies the tests beside the installed SDK: Node looks for a module from the file's own folder upwards."""
     folder = CACHE / "sdk-node"
-    files = []
-    for source in sorted((HERE / "node").glob("*.mjs")):
-        files.append(shutil.copy(source, folder / source.name))
-    return [file for file in files if file.endswith(".test.mjs")]
+    copies = [Path(shutil.copy(source, folder)) for source in sorted((HERE / "node").glob("*.mjs"))]
+    return [copy for copy in copies if copy.name.endswith(".test.mjs")]
 
 
 def main():
