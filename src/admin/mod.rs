@@ -24,6 +24,7 @@ pub fn routes(app: &Arc<App>) -> Router {
         changed: Arc::new(identity::Caches(Arc::clone(app))),
         clock: Arc::clone(&app.clock),
         random: Arc::clone(&app.random),
+        tasks: app.tracker.clone(),
         episode_half_life: app.settings.episode_half_life,
     };
     Router::new()

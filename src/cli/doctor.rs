@@ -1,15 +1,12 @@
 //! `backstory doctor`: looks at everything that can be wrong, and says what to do.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use super::{ConfigArgs, complain, say};
 use crate::config::{Config, Provider, ProviderKey, StoreUrl, SystemEnv};
 use crate::store::ScopeStore;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
-
-/// How long an upstream may take to answer.
-const UPSTREAM_SECONDS: u64 = 5;
+use crate::upstream::probe;
 
 /// One thing that was looked at.
 struct Finding {
@@ -91,30 +88,26 @@ async fn store(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Asks for the list of models. An answer that refuses our key is an answer: the host is there.
+/// An answer that refuses the key that we do not have is an answer: the host is there.
 async fn upstream(provider: &Provider) -> Finding {
     let name = &provider.name;
-    let url = format!("{}/models", provider.base_url.trim_end_matches('/'));
-    let mut request = match reqwest::Client::builder().timeout(Duration::from_secs(UPSTREAM_SECONDS)).build() {
-        Ok(client) => client.get(url),
-        Err(error) => return bad(format!("provider `{name}`: {error}")),
+    let (key, clients_own) = match &provider.api_key {
+        ProviderKey::Own(key) => (Some(key), false),
+        ProviderKey::Client => (None, true),
+        ProviderKey::None => (None, false),
     };
-    if let ProviderKey::Own(key) = &provider.api_key {
-        request = request.bearer_auth(key.expose());
-    }
-    match request.send().await {
-        Ok(answer) if answer.status().is_success() => good(format!("provider `{name}` answers")),
-        Ok(answer) if matches!(provider.api_key, ProviderKey::Client) && answer.status().is_client_error() => {
+    match probe(&provider.base_url, key).await {
+        Ok(200..300) => good(format!("provider `{name}` answers")),
+        Ok(400..500) if clients_own => {
             good(format!("provider `{name}` answers; it wants the client's own key, as it should"))
         }
-        Ok(answer) if matches!(answer.status().as_u16(), 401 | 403) => {
-            bad(format!("provider `{name}` refuses the configured API key ({}); check api_key", answer.status()))
+        Ok(status @ (401 | 403)) => {
+            bad(format!("provider `{name}` refuses the configured API key ({status}); check api_key"))
         }
-        Ok(answer) => good(format!("provider `{name}` answers with {} to GET /models", answer.status())),
-        Err(error) => bad(format!(
-            "provider `{name}` cannot be reached at {}: {}; check base_url and the network",
-            provider.base_url,
-            error.without_url()
+        Ok(status) => good(format!("provider `{name}` answers with {status} to GET /models")),
+        Err(reason) => bad(format!(
+            "provider `{name}` cannot be reached at {}: {reason}; check base_url and the network",
+            provider.base_url
         )),
     }
 }

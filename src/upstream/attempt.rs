@@ -81,7 +81,7 @@ pub(super) async fn send(
 }
 
 /// The innermost cause: "connection refused" rather than "error sending request for url (…)".
-fn root_cause(error: reqwest::Error) -> String {
+pub(super) fn root_cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn Error = &error;
     while let Some(deeper) = cause.source() {

@@ -8,11 +8,13 @@ mod body;
 mod headers;
 mod passthrough;
 mod plan;
+mod probe;
 mod provider;
 mod route;
 
 pub use body::{UpstreamBody, UpstreamBodyError};
 pub use passthrough::Passthrough;
 pub use plan::{Routes, Target, TargetConfig};
+pub use probe::probe;
 pub use provider::{Auth, Provider, ProviderConfig};
 pub use route::{Retry, Route, Timeouts};

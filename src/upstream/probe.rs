@@ -1,0 +1,25 @@
+//! Asks a provider for a sign of life, for `doctor`.
+
+use std::time::Duration;
+
+use crate::base::Secret;
+
+/// How long a provider may take to answer.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Asks for the list of models; returns the status, or why there was no answer.
+///
+/// # Errors
+/// A sentence without the URL: it may carry secrets.
+pub async fn probe(base_url: &str, key: Option<&Secret>) -> Result<u16, String> {
+    let client =
+        reqwest::Client::builder().timeout(PROBE_TIMEOUT).build().map_err(|error| error.without_url().to_string())?;
+    let mut request = client.get(format!("{}/models", base_url.trim_end_matches('/')));
+    if let Some(key) = key {
+        request = request.bearer_auth(key.expose());
+    }
+    match request.send().await {
+        Ok(answer) => Ok(answer.status().as_u16()),
+        Err(error) => Err(super::attempt::root_cause(error)),
+    }
+}
