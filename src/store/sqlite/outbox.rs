@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
 use super::error::driver;
-use super::row::{hex, json, parse, rows};
+use super::row::{Bodies, Place, hex, parse, rows};
 use super::scope::{ensure, key};
 use super::{SqliteStore, commit};
 use crate::base::{ExchangeId, Time};
@@ -18,14 +18,14 @@ const MAX_ERROR_BYTES: usize = 500;
 /// commit whose answer was lost) stays as it is. A new row is due whatever the clock says: it may jump back.
 const APPEND: &str = "
     INSERT INTO outbox (exchange, scope, turn, appended_at, due_at)
-    SELECT j.value ->> 0, s.id, j.value ->> 2, j.value ->> 3, 0
+    SELECT j.value ->> 0, s.id, CAST(substr(?2, j.value ->> '$[2][0]', j.value ->> '$[2][1]') AS TEXT), j.value ->> 3, 0
     FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value ->> 1)
     WHERE j.value ->> 4 >= s.epoch
     ON CONFLICT (exchange) DO NOTHING";
 
 const KEEP_SHOWN: &str = "
     INSERT INTO exchanges (id, scope, at, body)
-    SELECT j.value ->> 0, s.id, j.value ->> 2, j.value ->> 3
+    SELECT j.value ->> 0, s.id, j.value ->> 2, CAST(substr(?2, j.value ->> '$[3][0]', j.value ->> '$[3][1]') AS TEXT)
     FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value ->> 1)
     WHERE s.erased_at IS NULL OR j.value ->> 2 > s.erased_at
     ON CONFLICT (id) DO NOTHING";
@@ -33,7 +33,8 @@ const KEEP_SHOWN: &str = "
 /// The newer revision wins: a block that was made anew after a change stays.
 const KEEP_STATES: &str = "
     INSERT INTO turn_states (scope, prefix, revision, expires_at, body)
-    SELECT s.id, unhex(j.value ->> 1), j.value ->> 2, j.value ->> 3, j.value ->> 4
+    SELECT s.id, unhex(j.value ->> 1), j.value ->> 2, j.value ->> 3,
+           CAST(substr(?2, j.value ->> '$[4][0]', j.value ->> '$[4][1]') AS TEXT)
     FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value ->> 0)
     WHERE j.value ->> 2 >= s.erased_revision
     ON CONFLICT (scope, prefix) DO UPDATE
@@ -152,9 +153,10 @@ impl SqliteStore {
 #[derive(Default)]
 struct AppendRows<'a> {
     scopes: Vec<&'a Scope>,
-    turns: Vec<(String, String, String, i64, i64)>,
-    shown: Vec<(String, String, i64, String)>,
-    states: Vec<(String, String, i64, i64, String)>,
+    turns: Vec<(String, String, Place, i64, i64)>,
+    shown: Vec<(String, String, i64, Place)>,
+    states: Vec<(String, String, i64, i64, Place)>,
+    bodies: Bodies,
 }
 
 impl<'a> AppendRows<'a> {
@@ -164,15 +166,18 @@ impl<'a> AppendRows<'a> {
         for finished in group {
             let scope_key = hex(&key(&finished.scope));
             if let Some(turn) = &finished.turn {
-                rows.turns.push((turn.exchange.to_string(), scope_key.clone(), json(turn), finished.at.0, turn.epoch));
+                let body = rows.bodies.add(turn);
+                rows.turns.push((turn.exchange.to_string(), scope_key.clone(), body, finished.at.0, turn.epoch));
             }
             if let Some(shown) = &finished.shown {
-                rows.shown.push((shown.exchange.to_string(), scope_key.clone(), shown.at.0, json(shown)));
+                let body = rows.bodies.add(shown);
+                rows.shown.push((shown.exchange.to_string(), scope_key.clone(), shown.at.0, body));
             }
             if let Some((state_key, state)) = &finished.state {
+                let body = rows.bodies.add(state);
                 let prefix = hex(&state_key.prefix);
                 let scope_key = hex(&key(&state_key.scope));
-                rows.states.push((scope_key, prefix, state.revision, state.expires_at.0, json(state)));
+                rows.states.push((scope_key, prefix, state.revision, state.expires_at.0, body));
             }
             let scopes = [Some(&finished.scope), finished.state.as_ref().map(|(k, _)| &k.scope)];
             for scope in scopes.into_iter().flatten() {
@@ -193,7 +198,12 @@ impl<'a> AppendRows<'a> {
         ];
         for (sql, doing, empty, rows) in tables {
             if !empty {
-                sqlx::query(sql).bind(rows).execute(&mut *conn).await.map_err(driver(doing))?;
+                sqlx::query(sql)
+                    .bind(rows)
+                    .bind(&self.bodies.0[..])
+                    .execute(&mut *conn)
+                    .await
+                    .map_err(driver(doing))?;
             }
         }
         Ok(())

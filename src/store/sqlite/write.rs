@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::SqliteConnection;
 
 use super::error::driver;
-use super::row::{json, name, parse, rows};
+use super::row::{Bodies, Place, json, name, parse, rows};
 use crate::base::{EpisodeId, FactId, ProposalId, Time};
 use crate::memory::{Episode, FactChange, HistoryEntry};
 use crate::store::{Proposal, StoreError};
@@ -65,13 +65,13 @@ impl StoredFacts {
 }
 
 /// Id, scope, key, status, version, body.
-type FactRow = (FactId, i64, String, String, i64, String);
+type FactRow = (FactId, i64, String, String, i64, Place);
 /// Fact, version, scope, body.
-type HistoryRow = (FactId, i64, i64, String);
+type HistoryRow = (FactId, i64, i64, Place);
 /// Id, scope, session, status, body, uses, last used at, retired facts.
-type EpisodeRow = (EpisodeId, i64, String, String, String, u32, Option<Time>, String);
+type EpisodeRow = (EpisodeId, i64, String, String, Place, u32, Option<Time>, String);
 /// Id, scope, status, fact, at, body.
-type ProposalRow = (ProposalId, i64, String, Option<FactId>, Time, String);
+type ProposalRow = (ProposalId, i64, String, Option<FactId>, Time, Place);
 
 /// Rows to write, one list a table.
 #[derive(Debug, Default)]
@@ -81,22 +81,27 @@ pub(super) struct Writes {
     episodes: Vec<EpisodeRow>,
     marks: HashMap<(i64, EpisodeId), Vec<FactId>>,
     proposals: Vec<ProposalRow>,
+    bodies: Bodies,
 }
 
 const PUT_FACTS: &str = "
     INSERT INTO facts (id, scope, key, status, version, body)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?1) WHERE true
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
+           CAST(substr(?2, value ->> '$[5][0]', value ->> '$[5][1]') AS TEXT)
+    FROM json_each(?1) WHERE true
     ON CONFLICT (id) DO UPDATE
     SET key = excluded.key, status = excluded.status, version = excluded.version, body = excluded.body
     WHERE facts.scope = excluded.scope";
 
 const PUT_HISTORY: &str = "
     INSERT INTO history (fact, version, scope, body)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?1)";
+    SELECT value ->> 0, value ->> 1, value ->> 2, CAST(substr(?2, value ->> '$[3][0]', value ->> '$[3][1]') AS TEXT)
+    FROM json_each(?1)";
 
 const PUT_EPISODES: &str = "
     INSERT INTO episodes (id, scope, session, status, body, uses, last_used_at, retired_facts)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3,
+           CAST(substr(?2, value ->> '$[4][0]', value ->> '$[4][1]') AS TEXT), value ->> 5, value ->> 6, value ->> 7
     FROM json_each(?1) WHERE true
     ON CONFLICT (id) DO UPDATE
     SET session = excluded.session, status = excluded.status, body = excluded.body, uses = excluded.uses,
@@ -113,7 +118,9 @@ const MARK_EPISODES: &str = "
 
 const PUT_PROPOSALS: &str = "
     INSERT INTO proposals (id, scope, status, fact, at, body)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?1) WHERE true
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
+           CAST(substr(?2, value ->> '$[5][0]', value ->> '$[5][1]') AS TEXT)
+    FROM json_each(?1) WHERE true
     ON CONFLICT (id) DO NOTHING";
 
 impl Writes {
@@ -133,18 +140,21 @@ impl Writes {
             fact: fact.clone(),
             previous_value,
         };
-        self.facts.push((fact.id, scope, fact.key.clone(), name(&fact.status), fact.version, json(fact)));
-        self.history.push((fact.id, fact.version, scope, json(&entry)));
+        let body = self.bodies.add(fact);
+        self.facts.push((fact.id, scope, fact.key.clone(), name(&fact.status), fact.version, body));
+        let body = self.bodies.add(&entry);
+        self.history.push((fact.id, fact.version, scope, body));
     }
 
     /// Adds a new episode, or a new state of one.
     pub(super) fn episode(&mut self, scope: i64, episode: &Episode) {
+        let body = self.bodies.add(episode);
         self.episodes.push((
             episode.id,
             scope,
             episode.session.clone(),
             name(&episode.status),
-            json(episode),
+            body,
             episode.uses,
             episode.last_used_at,
             json(&episode.retired_facts),
@@ -158,21 +168,37 @@ impl Writes {
 
     /// Adds a proposal.
     pub(super) fn proposal(&mut self, scope: i64, proposal: &Proposal) {
-        self.proposals.push((proposal.id, scope, name(&proposal.status), proposal.fact, proposal.at, json(proposal)));
+        let body = self.bodies.add(proposal);
+        self.proposals.push((proposal.id, scope, name(&proposal.status), proposal.fact, proposal.at, body));
     }
 
     /// Writes all rows.
     pub(super) async fn run(self, conn: &mut SqliteConnection) -> Result<(), StoreError> {
-        let put = execute(conn, PUT_FACTS, "store facts", &self.facts).await?;
-        expect_all("a fact of another scope", put, self.facts.len())?;
-        execute(conn, PUT_HISTORY, "store history", &self.history).await?;
-        let put = execute(conn, PUT_EPISODES, "store episodes", &self.episodes).await?;
-        expect_all("an episode of another scope", put, self.episodes.len())?;
+        let stored = put(conn, PUT_FACTS, "store facts", &self.facts, &self.bodies).await?;
+        expect_all("a fact of another scope", stored, self.facts.len())?;
+        put(conn, PUT_HISTORY, "store history", &self.history, &self.bodies).await?;
+        let stored = put(conn, PUT_EPISODES, "store episodes", &self.episodes, &self.bodies).await?;
+        expect_all("an episode of another scope", stored, self.episodes.len())?;
         let marks: Vec<_> = self.marks.into_iter().map(|((scope, episode), facts)| (scope, episode, facts)).collect();
         execute(conn, MARK_EPISODES, "mark episodes", &marks).await?;
-        execute(conn, PUT_PROPOSALS, "store proposals", &self.proposals).await?;
+        put(conn, PUT_PROPOSALS, "store proposals", &self.proposals, &self.bodies).await?;
         Ok(())
     }
+}
+
+/// Runs a statement over rows whose bodies stand among `bodies`; returns how many it changed.
+async fn put<T: serde::Serialize>(
+    conn: &mut SqliteConnection,
+    sql: &'static str,
+    doing: &'static str,
+    data: &[T],
+    bodies: &Bodies,
+) -> Result<u64, StoreError> {
+    if data.is_empty() {
+        return Ok(0);
+    }
+    let query = sqlx::query(sql).bind(rows(data)).bind(&bodies.0[..]);
+    Ok(query.execute(conn).await.map_err(driver(doing))?.rows_affected())
 }
 
 /// Runs a statement over rows; returns how many it changed.
