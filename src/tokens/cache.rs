@@ -1,7 +1,9 @@
 //! A fixed table of counts: lossy, lock-free, never larger than it began.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use foldhash::quality::RandomState;
 
 /// Bits of an entry that hold the count; the rest is the tag.
 const COUNT_BITS: u32 = 24;
@@ -10,8 +12,8 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 /// Remembers counts by content. Each content has one slot, and a newcomer takes it: full means that something else is
 /// counted anew, nothing more.
 ///
-/// A slot is one word of 40 bits of hash and 24 bits of count, so reading and writing need no lock. The hash is keyed by
-/// a secret of the process: nobody can make two texts collide, and by chance it happens once in 2^40 look-ups.
+/// A slot is one word of 40 bits of hash and 24 bits of count, so reading and writing need no lock. The hash is seeded
+/// anew in each process and never leaves it, so nobody can aim at a collision; by chance one happens in 2^40 look-ups.
 #[derive(Debug)]
 pub(super) struct Cache {
     slots: Box<[AtomicU64]>,
@@ -24,7 +26,7 @@ impl Cache {
         let wanted = (bytes / size_of::<AtomicU64>()).max(1);
         // Rounded down to a power of two, so that the slot is a mask away.
         let slots = 1_usize << wanted.ilog2();
-        Self { slots: (0..slots).map(|_| AtomicU64::new(0)).collect(), keys: RandomState::new() }
+        Self { slots: (0..slots).map(|_| AtomicU64::new(0)).collect(), keys: RandomState::default() }
     }
 
     /// Returns the count of `text` under the rules that `domain` names, from the table or by `count`.
