@@ -160,35 +160,16 @@ pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
         let saved = found.tokens(text, input.counter, rules);
         tokens[found.message] = tokens[found.message].saturating_sub(saved);
     }
-    let mut total = count.fixed() + tokens.iter().sum::<usize>();
+    let kept = fitting.reduce(tokens)?;
 
-    let mut cut = Cut { kept_tokens: total, ..Cut::default() };
-    let mut shortened = Vec::new();
-    if let Some(budget) = fitting.budget_of_ours().filter(|&budget| total > budget) {
-        if input.policy.overflow == Overflow::Reject {
-            return Err(fitting.refuse(&tokens, 0));
-        }
-        if input.policy.profile == Profile::Task {
-            shortened = fitting.shorten_results(&mut tokens);
-        }
-        cut = cut::replay(&cut::items(request, text, &tokens), fitting.limits(budget));
-        total = cut.kept_tokens;
-        if let Some(excess) = total.checked_sub(budget).filter(|&excess| excess > 0) {
-            let more = fitting.shorten(cut.first_kept, excess, &shortened);
-            let more = more.ok_or_else(|| fitting.refuse(&tokens, cut.first_kept))?;
-            total -= more.iter().map(|s| s.saved).sum::<usize>();
-            shortened.extend(more);
-        }
-    }
-
-    let place = place::profile_place(request, cut.first_kept, input.target.system_role);
-    let mut room = fitting.budget_of_ours().map_or(usize::MAX, |budget| budget.saturating_sub(total));
+    let place = place::profile_place(request, kept.cut.first_kept, input.target.system_role);
+    let mut room = fitting.budget_of_ours().map_or(usize::MAX, |budget| budget.saturating_sub(kept.tokens));
     if matches!(place, Some(Place::NewMessage(_))) {
         room = room.saturating_sub(place::NEW_MESSAGE_TOKENS);
     }
-    let digest = if cut.n_cut > 0 && place.is_some() { fitting.digest(&cut, room) } else { Arc::default() };
+    let digest = if kept.cut.n_cut > 0 && place.is_some() { fitting.digest(&kept.cut, room) } else { Arc::default() };
     let digest_tokens = digest::tokens(&digest, input.counter, rules);
-    room -= digest_tokens;
+    room = room.saturating_sub(digest_tokens);
     let recollection_place = place::recollection_place(request);
     let blocks = if no_memory || place.is_none() || recollection_place.is_none() {
         Blocks::default()
@@ -197,42 +178,39 @@ pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
         render::blocks(input.notes, room, input.target.max_sensitivity, input.counter, rules)
     };
 
-    let mut patches = Patches::default();
-    patch_members(input, &mut patches);
-    let first: Vec<&str> = [&*blocks.profile, &*digest].into_iter().filter(|block| !block.is_empty()).collect();
-    let second: Vec<&str> = Some(&*blocks.recollection).into_iter().filter(|block| !block.is_empty()).collect();
-    let new_message = if first.is_empty() { None } else { place.filter(|place| matches!(place, Place::NewMessage(_))) };
-    if let Some(place) = place {
-        place::insert(request, text, place, &first, &mut patches);
-    }
-    if let Some(place) = recollection_place {
-        place::insert(request, text, place, &second, &mut patches);
-    }
-    place::remove(request, cut.first_kept, &mut patches);
-    let stays = |at: usize| at >= cut.first_kept || request.messages()[at].role.is_instruction();
-    for found in fenced.iter().filter(|found| stays(found.message)) {
-        found.patch(&mut patches);
-    }
-    shortened.retain(|text| stays(text.message));
-    for text in &shortened {
-        text.patch(&mut patches);
-    }
-
-    let extra = digest_tokens + blocks.tokens + if new_message.is_some() { place::NEW_MESSAGE_TOKENS } else { 0 };
     let report = Report {
         counted: Some(input.target.real(count.total)),
-        sent: Some(input.target.real(total + extra)),
-        cut: cut.n_cut,
+        sent: Some(
+            input
+                .target
+                .real(kept.tokens + digest_tokens + blocks.tokens + new_message_tokens(place, &blocks, &digest)),
+        ),
+        cut: kept.cut.n_cut,
         budget,
         memory_tokens: input.target.real(blocks.tokens),
         n_facts: blocks.facts.len(),
         n_episodes: blocks.episodes.len(),
-        shortened: shortened.len(),
+        shortened: kept.shortened.len(),
         digest,
         fixed: input.target.real(count.fixed()),
-        messages: fitting.rows(cut.first_kept),
+        messages: fitting.rows(kept.cut.first_kept),
     };
+    let patches = fitting.patches(&kept, place, recollection_place, &blocks, &report.digest);
     Ok(finish(input, patches, report, blocks))
+}
+
+/// What a message of our own costs beside its text, where one is needed.
+fn new_message_tokens(place: Option<Place>, blocks: &Blocks, digest: &str) -> usize {
+    let needed = !(blocks.profile.is_empty() && digest.is_empty());
+    if needed && matches!(place, Some(Place::NewMessage(_))) { place::NEW_MESSAGE_TOKENS } else { 0 }
+}
+
+/// What is left of the client's messages.
+struct Kept {
+    cut: Cut,
+    shortened: Vec<Shortened>,
+    /// What is left, in tokens as we count them.
+    tokens: usize,
 }
 
 /// The parts of a fit that several steps read.
@@ -263,6 +241,60 @@ impl Fitting<'_> {
             low_water: (budget as f64 * low_water) as usize,
             reserve: memory + digest::max_tokens(budget),
         }
+    }
+
+    /// Brings the client's messages, of `tokens` each, down to the budget as the policy wants it.
+    fn reduce(&self, mut tokens: Vec<usize>) -> Result<Kept, FitError> {
+        let total = self.count.fixed() + tokens.iter().sum::<usize>();
+        let mut kept = Kept { cut: Cut::default(), shortened: Vec::new(), tokens: total };
+        let Some(budget) = self.budget_of_ours().filter(|&budget| total > budget) else { return Ok(kept) };
+        if self.input.policy.overflow == Overflow::Reject {
+            return Err(self.refuse(&tokens, 0));
+        }
+        if self.input.policy.profile == Profile::Task {
+            kept.shortened = self.shorten_results(&mut tokens);
+        }
+        kept.cut = cut::replay(&cut::items(self.input.request, self.text, &tokens), self.limits(budget));
+        kept.tokens = kept.cut.kept_tokens;
+        if let Some(excess) = kept.tokens.checked_sub(budget).filter(|&excess| excess > 0) {
+            let more = self.shorten(kept.cut.first_kept, excess, &kept.shortened);
+            let more = more.ok_or_else(|| self.refuse(&tokens, kept.cut.first_kept))?;
+            kept.tokens -= more.iter().map(|text| text.saved).sum::<usize>();
+            kept.shortened.extend(more);
+        }
+        let first_kept = kept.cut.first_kept;
+        kept.shortened.retain(|text| text.message >= first_kept);
+        Ok(kept)
+    }
+
+    /// Writes it all down as changes of the client's body. Insertions come first: of two changes at one offset, the one
+    /// that was made first stands first.
+    fn patches(
+        &self,
+        kept: &Kept,
+        place: Option<Place>,
+        tail: Option<Place>,
+        blocks: &Blocks,
+        digest: &str,
+    ) -> Patches {
+        let request = self.input.request;
+        let mut patches = Patches::default();
+        patch_members(self.input, &mut patches);
+        if let Some(place) = place {
+            place::insert(request, self.text, place, &[&blocks.profile, digest], &mut patches);
+        }
+        if let Some(place) = tail {
+            place::insert(request, self.text, place, &[&blocks.recollection], &mut patches);
+        }
+        place::remove(request, kept.cut.first_kept, &mut patches);
+        let stays = |at: usize| at >= kept.cut.first_kept || request.messages()[at].role.is_instruction();
+        for found in self.fenced.iter().filter(|found| stays(found.message)) {
+            found.patch(&mut patches);
+        }
+        for text in &kept.shortened {
+            text.patch(&mut patches);
+        }
+        patches
     }
 
     /// Shortens long results of tools, and takes what is saved off `tokens`.
@@ -306,10 +338,14 @@ impl Fitting<'_> {
     fn rows(&self, first_kept: usize) -> Vec<MessageRow> {
         let request = self.input.request;
         let newest = request.newest_user().unwrap_or(0);
-        let fate = |at: usize, role: Role| match () {
-            () if role.is_instruction() || at >= newest => Fate::Pinned,
-            () if at < first_kept => Fate::Cut,
-            () => Fate::Kept,
+        let fate = |at: usize, role: Role| {
+            if role.is_instruction() || at >= newest {
+                Fate::Pinned
+            } else if at < first_kept {
+                Fate::Cut
+            } else {
+                Fate::Kept
+            }
         };
         let messages = request.messages().iter().zip(&self.count.messages).enumerate();
         messages

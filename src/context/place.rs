@@ -51,8 +51,9 @@ fn takes_text(content: Content) -> bool {
     matches!(content, Content::Text(_) | Content::Parts(_))
 }
 
-/// Patches `blocks` (no empty one among them) into a place, in their order.
+/// Patches `blocks` into a place, in their order; empty ones leave no trace.
 pub(super) fn insert(request: &ChatRequest, text: &str, place: Place, blocks: &[&str], patches: &mut Patches) {
+    let blocks: Vec<&str> = blocks.iter().copied().filter(|block| !block.is_empty()).collect();
     if blocks.is_empty() {
         return;
     }
@@ -69,7 +70,7 @@ pub(super) fn insert(request: &ChatRequest, text: &str, place: Place, blocks: &[
             Content::Text(span) => patches.insert(span.end - 1, inner(&blocks.join("\n\n"))),
             Content::Parts(span) => {
                 let comma = if is_empty(text, span) { "" } else { "," };
-                patches.insert(span.end - 1, format!("{comma}{}", part(blocks)));
+                patches.insert(span.end - 1, format!("{comma}{}", part(&blocks)));
             }
             Content::Absent | Content::Null(_) | Content::Other(_) => {}
         },
@@ -80,7 +81,7 @@ pub(super) fn insert(request: &ChatRequest, text: &str, place: Place, blocks: &[
             }
             Content::Parts(span) => {
                 let comma = if is_empty(text, span) { "" } else { "," };
-                patches.insert(span.start + 1, format!("{}{comma}", part(blocks)));
+                patches.insert(span.start + 1, format!("{}{comma}", part(&blocks)));
             }
             Content::Absent | Content::Null(_) | Content::Other(_) => {}
         },

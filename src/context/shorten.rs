@@ -1,7 +1,6 @@
 //! Shortens texts in their middle: the largest ones when even the cut leaves too much (`overflow = "shorten"`), and long
 //! results of tools before anything is cut (`profile = "task"`).
 
-use crate::conversation::fence;
 use crate::tokens::{Counter, Rules};
 use crate::wire::{
     ChatRequest, Content, Message, Part, PartKind, Patches, Role, Span, decode_lossy, encode_string, scan,
@@ -33,7 +32,9 @@ pub(super) struct Shortened {
 impl Shortened {
     /// Puts the shorter text in.
     pub(super) fn patch(&self, patches: &mut Patches) {
-        patches.replace(self.literal, encode_string(&self.with));
+        // Between the quotes only: our blocks are inserted right behind or before them.
+        let literal = encode_string(&self.with);
+        patches.replace(Span::new(self.literal.start + 1, self.literal.end - 1), &literal[1..literal.len() - 1]);
     }
 }
 
@@ -124,7 +125,7 @@ fn middle_out(text: &str, tokens: usize, room: usize, counter: &Counter, rules: 
         let left_out = tokens - keep;
         let short = format!("{}\n[… about {left_out} tokens left out …]\n{}", &text[..head], &text[tail.max(head)..]);
         if keep == 0 || counter.text(rules, &short) <= room {
-            return fence::escape(&short).into_owned();
+            return short;
         }
         keep -= (keep / 16).max(1);
     }

@@ -302,12 +302,19 @@ mod budgets {
         assert!(message.starts_with("This request has 50"), "{message}");
         let reject = Policy { overflow: Overflow::Reject, ..budget(500) };
         assert!(run(&request_of(&long_chat(30)), &Notes::default(), &Target::default(), &reject).is_err());
-        let shorten = Policy { overflow: Overflow::Shorten, ..budget(300) };
-        let fitted = run(&body, &Notes::default(), &Target::default(), &shorten).unwrap();
-        assert_eq!(fitted.report.shortened, 1);
-        assert!(
-            Counter::new(0).request(Encoding::O200k, &decode(std::str::from_utf8(&fitted.body).unwrap())).total <= 300
-        );
+    }
+
+    #[test]
+    fn the_largest_text_is_shortened_where_the_policy_wants_it() {
+        let body = request_of(&[json!({"role": "user", "content": "word ".repeat(900)})]);
+        for limit in (200..800).step_by(97) {
+            let shorten = Policy { overflow: Overflow::Shorten, ..budget(limit) };
+            let fitted = run(&body, &notes(), &Target::default(), &shorten).unwrap();
+            assert_eq!(fitted.report.shortened, 1);
+            let sent =
+                Counter::new(0).request(Encoding::O200k, &decode(std::str::from_utf8(&fitted.body).unwrap())).total;
+            assert!(sent <= limit, "{sent} > {limit}");
+        }
     }
 
     #[test]
