@@ -3,7 +3,7 @@
 use crate::wire::{ChatRequest, Message, Span, scan};
 
 use super::cache::Cache;
-use super::encoding::Rules;
+use super::encoding::{Encoding, Rules};
 use super::{message, tools};
 
 /// What every reply is primed with: `<|start|>assistant<|message|>`.
@@ -49,6 +49,11 @@ impl Counter {
     #[must_use]
     pub fn new(cache_bytes: usize) -> Self {
         Self { cache: Cache::new(cache_bytes) }
+    }
+
+    /// Loads the vocabulary of nearly all models, so that the first request does not wait for it.
+    pub fn warm_up(&self) {
+        self.text(Encoding::O200k, "ready");
     }
 
     /// Returns the tokens of a text.
@@ -111,7 +116,6 @@ fn kind_of(text: &str, span: Span) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::Encoding;
     use bytes::Bytes;
     use proptest::prelude::*;
     use serde_json::{Value, json};
