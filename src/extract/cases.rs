@@ -56,8 +56,8 @@ fn learn(case: &Case) -> Vec<Arc<Fact>> {
     let mut facts: Vec<Arc<Fact>> = Vec::new();
     for (session, conversation) in case.conversations.iter().enumerate() {
         let start = Time::parse(&conversation.said_at).expect("a date");
-        let mut users = 0;
-        for (index, message) in conversation.messages.iter().enumerate().filter(|(_, m)| m.role == "user") {
+        let by_user = conversation.messages.iter().enumerate().filter(|(_, m)| m.role == "user");
+        for (users, (index, message)) in (0..).zip(by_user) {
             let at = start.plus_seconds(60 * users);
             let said = |m: &Message| Said {
                 role: if m.role == "user" { Speaker::User } else { Speaker::Assistant },
@@ -80,7 +80,6 @@ fn learn(case: &Case) -> Vec<Arc<Fact>> {
                 complete: true,
                 shown: Vec::new(),
             };
-            users += 1;
             let learned = decide(&DecideInput {
                 turn: &turn,
                 facts: &facts,
@@ -141,6 +140,7 @@ fn the_rules_are_right_when_they_speak_and_speak_when_they_can() {
         include_str!("../../tests/data/extraction/english.jsonl"),
         include_str!("../../tests/data/extraction/chinese.jsonl"),
         include_str!("../../tests/data/extraction/held_out.jsonl"),
+        include_str!("../../tests/data/extraction/second.jsonl"),
     ];
     for line in files.iter().flat_map(|f| f.lines()).filter(|l| !l.trim().is_empty()) {
         let case: Case = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));

@@ -96,9 +96,9 @@ pub fn names_the_same(part: &str, whole: &str) -> bool {
 fn singular(word: &str) -> &str {
     if word.len() > 4 && word.ends_with("ies") {
         &word[..word.len() - 3]
-    } else if word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") {
-        &word[..word.len() - 1]
-    } else if word.len() > 4 && word.ends_with('y') {
+    } else if (word.len() > 3 && word.ends_with('s') && !word.ends_with("ss"))
+        || (word.len() > 4 && word.ends_with('y'))
+    {
         &word[..word.len() - 1]
     } else {
         word

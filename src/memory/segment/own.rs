@@ -342,7 +342,6 @@ const SPEAKERS: [&str; 30] = [
 fn transcript_start(lines: &[(usize, &str)]) -> Option<usize> {
     let mut first = None;
     let mut count = 0;
-    let mut strict = 0;
     for (index, (_, line)) in lines.iter().enumerate() {
         let line = line.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '[' | '-' | '<'));
         let Some((at, colon)) = line.char_indices().take(32).find(|(_, c)| matches!(c, ':' | '\u{ff1a}')) else {
@@ -357,16 +356,32 @@ fn transcript_start(lines: &[(usize, &str)]) -> Option<usize> {
         if known || named {
             first.get_or_insert(index);
             count += 1;
-            strict += usize::from(known);
         }
     }
     // "Question: …" alone is how an app wraps what a user typed; two and more labels are a dialogue or a form.
-    (count >= 2 || (strict >= 1 && count >= 2)).then_some(first).flatten()
+    (count >= 2).then_some(first).flatten()
 }
 
 /// "Tom" or "Mary Ann": a label that may be a speaker's name.
 fn is_name(label: &str) -> bool {
+    const REMARKS: [&str; 12] = [
+        "Note",
+        "Notes",
+        "Also",
+        "Update",
+        "Edit",
+        "Remember",
+        "Please",
+        "Important",
+        "Reminder",
+        "Ps",
+        "Fyi",
+        "Correction",
+    ];
     let mut words = label.split(' ');
+    if REMARKS.contains(&label) {
+        return false;
+    }
     label.len() <= 24
         && words.clone().count() <= 2
         && words.all(|w| w.chars().next().is_some_and(char::is_uppercase) && w.chars().skip(1).all(char::is_lowercase))

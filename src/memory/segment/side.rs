@@ -63,26 +63,18 @@ fn shorten(text: &str) -> String {
     let all: Vec<&str> = sentences(text).map(|s| s.text).collect();
     let mut chosen = vec![false; all.len()];
     let mut left = MAX_TOKENS;
-    let mut choose = |index: usize, budget: f64, left: &mut f64| {
-        let cost = tokens(all[index]) + 1.0;
-        if !chosen[index] && cost <= budget && cost <= *left {
-            chosen[index] = true;
-            *left -= cost;
-        }
-    };
-    // The first words say what it is about; more than half of the room is not theirs.
-    let mut opening = MAX_TOKENS * 0.4;
-    for index in 0..all.len().min(8) {
-        let cost = tokens(all[index]) + 1.0;
-        if cost <= opening {
-            choose(index, opening, &mut left);
-            opening -= cost;
-        }
-    }
-    for pass in [true, false] {
-        for index in 0..all.len() {
-            if has_key_data(all[index]) == pass {
-                choose(index, MAX_TOKENS, &mut left);
+    // The first words say what it is about, but more than half of the room is not theirs; then key data, then the rest.
+    for pass in ["opening", "key data", "rest"] {
+        for (index, (sentence, chosen)) in all.iter().zip(&mut chosen).enumerate() {
+            let wanted = match pass {
+                "opening" => index < 8 && left > MAX_TOKENS * 0.6,
+                "key data" => has_key_data(sentence),
+                _ => true,
+            };
+            let cost = tokens(sentence) + 1.0;
+            if wanted && !*chosen && cost <= left {
+                *chosen = true;
+                left -= cost;
             }
         }
     }

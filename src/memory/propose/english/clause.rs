@@ -20,7 +20,7 @@ pub(super) struct Clause<'a> {
 static BREAK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?xi)(?:\s*[,;:\u{2013}\u{2014}]\s*|\s+-\s+|\s+|^)(?:(?:and|but|so|because|since|though|although|also|plus|while|yet|or|as|that)\s+)*
-        (?P<next>(?:i|i['’]m|i['’]ve|my|we|we['’]re|our|what|where|which|who|when|how|why|can\syou|could\syou|can\si|could\si|should\si|would\syou|do\syou|is|are|does|do|did|should|any|which|please|call\sme|remember)(?-u:\b))",
+        (?P<next>(?:now\s+)?(?:i|i['’]m|i['’]ve|my|we|we['’]re|our|what|where|which|who|when|how|why|can\syou|could\syou|can\si|could\si|should\si|would\syou|do\syou|is|are|does|do|did|should|any|which|please|call\sme|remember)(?-u:\b))",
     )
     .expect("tested")
 });

@@ -155,6 +155,7 @@ static ALLERGY: LazyLock<Regex> =
 fn forget(inner: &str, schema: &KeySchema) -> Vec<Finding> {
     let inner = inner.trim().trim_end_matches(['.', '!', '?']);
     let inner = inner.strip_prefix("that ").unwrap_or(inner);
+    let inner = inner.strip_suffix(" please").unwrap_or(inner).trim_end_matches(',');
     if let Some(found) = ALLERGY.captures(inner) {
         return vec![Finding::new("diet.allergy", &found[1]).intent(Intent::Forget)];
     }

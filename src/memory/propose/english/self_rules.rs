@@ -233,11 +233,9 @@ fn home(clause: &str, out: Out<'_>) {
         {
             out.push(Finding::new("location.home", value).intent(Intent::Change));
         }
-    } else if let Some(value) = group(&HOME, clause).filter(|_| !is_fleeting(clause)) {
-        if let Some(value) = place(value) {
-            let now = Regex::is_match(&NOW, clause);
-            out.push(Finding::new("location.home", value).intent(if now { Intent::Change } else { Intent::State }));
-        }
+    } else if let Some(value) = group(&HOME, clause).filter(|_| !is_fleeting(clause)).and_then(place) {
+        let intent = if NOW.is_match(clause) { Intent::Change } else { Intent::State };
+        out.push(Finding::new("location.home", value).intent(intent));
     }
 }
 
