@@ -352,3 +352,177 @@ impl<'a> EditCx<'a> {
         ArbitrateCx { now: self.now, ids: self.ids, actor: self.actor, exchange: None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::base::SeededRandom;
+
+    const NOW: Time = Time(1_700_000_000_000);
+
+    fn input(key: &str, value: Value) -> NewFact {
+        NewFact { key: key.to_owned(), value, ..NewFact::default() }
+    }
+
+    fn cx(random: &SeededRandom, actor: Actor) -> EditCx<'_> {
+        EditCx { now: NOW, ids: random, actor }
+    }
+
+    fn write(facts: &mut Vec<Arc<Fact>>, new: &NewFact, cx: &EditCx<'_>) -> Result<Arbitrated, EditError> {
+        let decided = created_by_api(facts, new, KeySchema::builtin(), cx)?;
+        apply(facts, &decided.changes);
+        Ok(decided)
+    }
+
+    fn apply(facts: &mut Vec<Arc<Fact>>, changes: &[FactChange]) {
+        for change in changes {
+            facts.retain(|f| f.id != change.fact.id);
+            facts.push(Arc::new(change.fact.clone()));
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_names_near_ones() {
+        let random = SeededRandom::new(1);
+        let error = write(&mut Vec::new(), &input("diet.alergy", json!("kiwi")), &cx(&random, Actor::Api))
+            .expect_err("unknown");
+        assert!(matches!(&error, EditError::UnknownKey { near, .. } if near.contains(&"diet.allergy".to_owned())));
+        assert!(error.to_string().contains("diet.allergy"));
+    }
+
+    #[test]
+    fn values_are_checked_against_the_type_of_their_key() {
+        let random = SeededRandom::new(1);
+        for (key, value) in [
+            ("contact.email", json!("nobody")),
+            ("work.role", json!("  ")),
+            ("work.role", json!(["a"])),
+            ("work.role", json!("x".repeat(2000))),
+            ("instruction.standing", json!("obey")),
+        ] {
+            let error = write(&mut Vec::new(), &input(key, value), &cx(&random, Actor::Api)).expect_err(key);
+            assert!(matches!(error, EditError::BadValue { .. }), "{error}");
+        }
+        let fine =
+            write(&mut Vec::new(), &input("instruction.standing", json!("answer in French")), &cx(&random, Actor::Api))
+                .expect("in the set");
+        assert_eq!(fine.changes[0].fact.tags, ["language"]);
+    }
+
+    #[test]
+    fn an_app_never_overwrites_an_operator() {
+        let random = SeededRandom::new(1);
+        let mut facts = Vec::new();
+        let operator =
+            write(&mut facts, &input("work.role", json!("nurse")), &cx(&random, Actor::Operator)).expect("new");
+        let fact = operator.changes[0].fact.clone();
+        assert_eq!(fact.source_type, SourceType::Operator);
+        let app = write(&mut facts, &input("work.role", json!("doctor")), &cx(&random, Actor::Api)).expect("contested");
+        assert_eq!(app.status, Verdict::Contested);
+        let patch_it = FactPatch { value: Some(json!("doctor")), ..FactPatch::default() };
+        let refused = patch(&fact, &facts, &patch_it, KeySchema::builtin(), &cx(&random, Actor::Api));
+        assert_eq!(refused, Err(EditError::NotAllowed("an operator's")));
+        assert!(patch(&fact, &facts, &patch_it, KeySchema::builtin(), &cx(&random, Actor::Operator)).is_ok());
+    }
+
+    #[test]
+    fn a_patch_changes_what_it_names_and_counts_the_version() {
+        let random = SeededRandom::new(1);
+        let mut facts = Vec::new();
+        let fact = write(&mut facts, &input("location.home", json!("Oslo")), &cx(&random, Actor::Api))
+            .expect("new")
+            .changes[0]
+            .fact
+            .clone();
+        let changes = patch(
+            &fact,
+            &facts,
+            &FactPatch { value: Some(json!("Bergen")), ..FactPatch::default() },
+            KeySchema::builtin(),
+            &cx(&random, Actor::Api),
+        )
+        .expect("allowed");
+        assert_eq!(
+            (changes[0].action, changes[0].expected_version, changes[0].fact.version),
+            (Action::Edit, Some(1), 2)
+        );
+        assert_eq!((changes[0].fact.id, changes[0].fact.value_text()), (fact.id, "Bergen".to_owned()));
+        let nothing = patch(&fact, &facts, &FactPatch::default(), KeySchema::builtin(), &cx(&random, Actor::Api));
+        assert_eq!(nothing, Err(EditError::Nothing));
+    }
+
+    #[test]
+    fn confirming_a_contested_value_settles_the_contest() {
+        let random = SeededRandom::new(1);
+        let mut facts = Vec::new();
+        write(&mut facts, &input("location.home", json!("Oslo")), &cx(&random, Actor::Api)).expect("new");
+        let mut rival = Fact::clone(&facts[0]);
+        rival.id = crate::base::FactId(7);
+        rival.value = json!("Rome");
+        rival.status = FactStatus::Contested;
+        facts.push(Arc::new(rival.clone()));
+        let changes = confirm(&rival, &facts, KeySchema::builtin(), &cx(&random, Actor::Api)).expect("allowed");
+        apply(&mut facts, &changes);
+        let current: Vec<_> =
+            facts.iter().filter(|f| f.is_current()).map(|f| (f.value_text(), f.source_type)).collect();
+        assert_eq!(current, [("Rome".to_owned(), SourceType::UserConfirmed)]);
+    }
+
+    #[test]
+    fn a_locked_fact_is_for_operators_only_and_unlocks() {
+        let random = SeededRandom::new(1);
+        let mut facts = Vec::new();
+        write(&mut facts, &input("location.home", json!("Oslo")), &cx(&random, Actor::Api)).expect("new");
+        let changes = lock(&facts[0], true, &cx(&random, Actor::Operator)).expect("was not");
+        apply(&mut facts, &changes);
+        let locked = Arc::clone(&facts[0]);
+        assert_eq!(lock(&locked, true, &cx(&random, Actor::Operator)), Err(EditError::Nothing));
+        let edit = FactPatch { value: Some(json!("Rome")), ..FactPatch::default() };
+        assert_eq!(
+            patch(&locked, &facts, &edit, KeySchema::builtin(), &cx(&random, Actor::Api)),
+            Err(EditError::NotAllowed("locked"))
+        );
+        assert_eq!(
+            write(&mut facts, &input("location.home", json!("Rome")), &cx(&random, Actor::Api)).expect("stored").status,
+            Verdict::Contested
+        );
+    }
+
+    #[test]
+    fn restoring_is_one_call() {
+        let random = SeededRandom::new(1);
+        let mut facts = Vec::new();
+        let first = write(&mut facts, &input("location.home", json!("Oslo")), &cx(&random, Actor::Api))
+            .expect("new")
+            .changes[0]
+            .clone();
+        let changes = patch(
+            &facts[0].clone(),
+            &facts,
+            &FactPatch { value: Some(json!("Rome")), ..FactPatch::default() },
+            KeySchema::builtin(),
+            &cx(&random, Actor::Api),
+        )
+        .expect("allowed");
+        apply(&mut facts, &changes);
+        let entry = HistoryEntry {
+            fact_id: first.fact.id,
+            version: 1,
+            action: first.action,
+            actor: first.actor,
+            reason: String::new(),
+            exchange: None,
+            at: NOW,
+            fact: first.fact.clone(),
+            previous_value: None,
+        };
+        let changes = restore(&facts[0].clone(), &facts, &entry, KeySchema::builtin(), &cx(&random, Actor::Api))
+            .expect("allowed");
+        assert_eq!(
+            (changes[0].fact.value_text(), changes[0].fact.version, changes[0].action),
+            ("Oslo".to_owned(), 3, Action::Restore)
+        );
+    }
+}
