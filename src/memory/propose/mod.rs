@@ -14,7 +14,7 @@ use super::candidate::{Candidate, Intent, ProposedBy};
 use super::fact::{Evidence, SourceType};
 use super::language::is_han;
 use super::schema::KeySchema;
-use super::segment::{is_fiction, is_one_off_task, is_payload_task, is_small_talk, own_words, sentences};
+use super::segment::{is_fiction, is_payload_task, is_small_talk, own_words, sentences};
 use super::turn::{Said, Speaker, Turn};
 
 pub use correction::corrections;
@@ -103,7 +103,6 @@ fn find<'a>(text: &'a str, schema: &KeySchema) -> Vec<(Finding, &'a str)> {
             }
         }
     }
-    let _ = is_one_off_task;
     out
 }
 
