@@ -33,6 +33,7 @@ patterns! {
     ORDER = r"(?-u:\b)(?:my|our|the)\s(?:\w+\s)?order(?:\s(?:number|no\.?|id|code|reference|ref))?(?:\sis|:|\s=)?\s(?:now\s)?(?:number\s|no\.?\s)?\#?(?P<id>[a-z]{0,6}-?\d[a-z0-9-]{2,24})(?:$|[\s,.!?;)])|^order\s(?:number|no\.?|id)(?:\sis|:)?\s\#?(?P<id2>[a-z]{0,6}-?\d[a-z0-9-]{2,24})(?:$|[\s,.!?;)])";
     SCHEDULE_HAVE = r"^(?:i|we)\s(?:\w+ly\s|also\s|always\s)*(?:have|go\sto|attend|take|teach|do|play|practi[cs]e|run|train(?:\sfor)?|visit|work\sout|meet(?:\swith)?|call|swim|see)\s?(?:an?\s|my\s|the\s|our\s)?(?P<what>[\w\s'-]{0,40}?)\s?(?P<when>(?:every|each|on)\s(?:other\s|single\s)?(?:day|week|weekday|weekend|morning|evening|night|month|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?)(?-u:\b).*|(?:daily|weekly|monthly)(?-u:\b).*|(?:twice|once|three\stimes|\w+\stimes)\sa\s(?:day|week|month)(?-u:\b).*)";
     SCHEDULE_IS = r"^(?:my|our)\s(?P<what>[\w\s'-]{2,40}?)\s(?:is|are|meets|takes\splace|happens)\s(?:always\s|now\s|moved\sto\s)?(?P<when>(?:every|each)\s(?:other\s)?(?:day|week|weekday|morning|evening|month|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?)(?-u:\b).*|on\s(?:mondays|tuesdays|wednesdays|thursdays|fridays|saturdays|sundays|weekdays|weekends)(?-u:\b).*)";
+    DATED = r"(?-u:\b)(?:mon|tues|wednes|thurs|fri|satur|sun)days?(?-u:\b)|(?-u:\b)(?:morning|evening|weekend|weekday|at\s\d|times\sa\sweek|once\sa\sweek|twice\sa\sweek)";
     PLURAL_DAY = r"(?-u:\b)on\s(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)(?-u:\b)";
 }
 
@@ -194,6 +195,13 @@ fn schedule(clause: &str, out: Out<'_>) {
         return;
     }
     let what = found["what"].trim();
+    let lower = format!("{} ", what.to_lowercase());
+    // What runs every night in a script is no one's diary.
+    let dated = DATED.is_match(when)
+        && !["this ", "that ", "it ", "these ", "data ", "list ", "to ", "some "].iter().any(|w| lower.starts_with(w));
+    if !dated {
+        return;
+    }
     let what = if what.is_empty() { clause.split(' ').nth(1).unwrap_or("habit") } else { what };
     if let (Some(end), Some(value)) = (slug(what, 3), tidy(when, ValueType::Text)) {
         out.push(Finding::new(format!("schedule.{end}"), value));

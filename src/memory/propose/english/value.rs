@@ -47,7 +47,7 @@ pub(super) fn place(text: &str) -> Option<String> {
     }
     let text = &text[..end];
     let bare = strip_words(text, &["the city of", "beautiful", "sunny", "downtown", "central"]);
-    tidy(bare, ValueType::Place).filter(|p| is_place(p))
+    tidy(bare, ValueType::Place).filter(|_| is_place(bare))
 }
 
 /// Things that people move to, live in and work in that are not places on a map.
@@ -98,6 +98,10 @@ const NO_PLACE: [&str; 42] = [
 
 fn is_place(text: &str) -> bool {
     let first = text.split([' ', ',']).next().unwrap_or("").to_lowercase();
+    // "The Hague" is a place, "the next step" is not.
+    if first == "the" && text.get(4..).is_none_or(|rest| rest.starts_with(char::is_lowercase)) {
+        return false;
+    }
     !NO_PLACE.contains(&first.as_str()) && text.split(' ').count() <= 12 && text.chars().count() > 1
 }
 

@@ -75,6 +75,13 @@ fn is_meal(text: &str) -> bool {
         "enough",
         "alone",
         "before",
+        "anymore",
+        "any more",
+        "again",
+        "solid",
+        "another",
+        "right",
+        "as",
         "after",
         "late",
         "at",
@@ -111,6 +118,8 @@ pub(super) fn health(clause: &str, out: Out<'_>) {
         {
             out.push(Finding::new("health.condition", value).intent(Intent::Retract));
         }
+    } else if clause.contains(" about ") {
+        // "I have anxiety about the exam" is a mood.
     } else if let Some(value) = group(&CONDITION, clause).or_else(|| group(&CONDITION_IS, clause)) {
         put("health.condition", tidy(value, ValueType::Text), out);
     } else if let Some(value) = group(&MEDICATION, clause) {

@@ -32,7 +32,12 @@ pub(super) fn identity(clause: &str, out: Out<'_>) {
         if lower.contains("call") && value.chars().next().is_some_and(char::is_lowercase) && value.contains(' ') {
             return;
         }
-        if let Some(value) = name(value).filter(|v| !is_moment(v)) {
+        // A name in small letters is one only where all is: "My name is misspelled".
+        let small = value.starts_with(char::is_lowercase);
+        let doubtful = small
+            && (clause.starts_with(char::is_uppercase)
+                || ["ed", "ing", "wrong", "incorrect"].iter().any(|e| value.ends_with(e)));
+        if let Some(value) = name(value).filter(|v| !is_moment(v) && !doubtful) {
             let mut finding = Finding::new("identity.name", value);
             if lower.starts_with("i changed") {
                 finding = finding.intent(Intent::Change);

@@ -17,12 +17,14 @@ patterns! {
     HOME_ENDED = r"^(?:i|we)\s(?:no\slonger\s(?:live|reside)|am\sno\slonger\s(?:living|based)|stopped\sliving)\s(?:in|at)\s(.+)|^(?:i|we)\s(?:do\snot|don't)\slive\s(?:in|at)\s(.+?)\s(?:any\s?more|now)";
     WORK_PLACE = r"^(?:i\sADV|i\sam\sADV)(?:work|working)\s(?:in|out\sof|from)\s(.+)|^my\soffice\sis\s(?:now\s)?(?:in|at|on)\s(.+)";
     EMPLOYER = r"^(?:i\sADV|i\sam\sADV)(?:work|working|employed)\s(?:full-time\s|part-time\s|remotely\s)?(?:for|at|by)\s(?P<at>.+)|^my\s(?:new\s|current\s)?(?:employer|company)\sis\s(?:now\s)?(?:called\s)?(?P<is>.+)";
-    JOINED = r"^i\sADV(?:joined|started\s(?:working\s|a\s(?:new\s)?job\s|work\s)?(?:at|for|with)|got\s(?:a\s(?:new\s)?job|hired|an\soffer)\s(?:at|by|with)|switched\sjobs\sto|changed\sjobs\sto|left\s.{2,40}?\s(?:for|to\sjoin|and\sjoined))\s(.+)";
+    JOINED = r"^i\sADV(?:joined|started\s(?:at|(?:working|work|a\s(?:new\s)?job)\s(?:at|for|with))|got\s(?:a\s(?:new\s)?job|hired|an\soffer)\s(?:at|by|with)|switched\sjobs\sto|changed\sjobs\sto|left\s.{2,40}?\s(?:for|to\sjoin|and\sjoined))\s(.+)";
     LEFT = r"^i\s(?:ADV(?:left|quit|resigned\sfrom)\s(?:my\sjob\s(?:at|with)\s)?|no\slonger\swork\s(?:at|for)\s|do\snot\swork\s(?:at|for)\s|don't\swork\s(?:at|for)\s)(.+)";
     QUIT_JOB = r"^i\sADV(?:quit|left|lost|resigned\sfrom)\smy\sjob$";
     ROLE_AS = r"^(?:i\sADV|i\sam\sADV)(?:work|working|employed)\sas\s(?:an?\s|the\s)?(.+)|^my\s(?:new\s|current\s)?(?:job|role|job\stitle|title|profession|occupation|position)\sis\s(?:now\s)?(?:an?\s|the\s)?(.+)";
     ROLE_IS = r"^i\sam\sADV(?:an?\s|the\s)((?:[\w'/&.+-]+\s){0,5}?ROLES)(?-u:\b)(?:\s(?P<at>(?:at|for|with)\s.+)|\s(?:in|by|and|specializing|specialising|focused|focusing|working|who|on|of)\s.*|[\s,.].*)?$";
     ROLE_CHANGED = r"^i\s(?:ADV)?(?:(?:got|was|have\sbeen|been)\spromoted\sto|became|am\snow|have\sbecome)\s(?:an?\s|the\s)?((?:[\w'/&.+-]+\s){0,5}?ROLES)(?-u:\b)";
+    IS_ROLE = r"(?-u:\b)ROLES(?-u:\b)";
+    SOFTWARE = r"^(?:linux|windows|mac|macos|android|ios|iphone|firefox|chrome|safari|brave|obsidian|notion|arch|ubuntu|debian|fedora|nixos|wayland|neovim|vim|emacs|zsh|fish|tmux|vs\s?code|cursor|slack|discord|signal|chatgpt|claude|gemini|gpt|v\d)(?-u:\b)";
     NOW = r"(?-u:\b)(?:now|these\sdays|nowadays|has\schanged)(?-u:\b)";
 }
 
@@ -40,7 +42,11 @@ pub(super) fn home(clause: &str, out: Out<'_>) {
             _ => to,
         };
         let to = to.split_once(" from ").map_or(to, |(to, _)| to);
-        if is_fleeting_change(clause) || tool(to.split(' ').next().unwrap_or(to)).is_some() || device(to).is_some() {
+        if is_fleeting_change(clause)
+            || SOFTWARE.is_match(to)
+            || tool(to.split(' ').next().unwrap_or(to)).is_some()
+            || device(to).is_some()
+        {
             return;
         }
         if let Some(value) =
@@ -49,6 +55,12 @@ pub(super) fn home(clause: &str, out: Out<'_>) {
             out.push(Finding::new("location.home", value).intent(Intent::Change));
         }
     } else if let Some(value) = group(&HOME, clause).filter(|_| !is_fleeting(clause)).and_then(place) {
+        // "My address is wrong" is none.
+        if clause.to_ascii_lowercase().starts_with("my ")
+            && !value.contains(|c: char| c.is_uppercase() || c.is_ascii_digit())
+        {
+            return;
+        }
         let intent = if NOW.is_match(clause) { Intent::Change } else { Intent::State };
         out.push(Finding::new("location.home", value).intent(intent));
     }
@@ -62,7 +74,7 @@ pub(super) fn work(clause: &str, out: Out<'_>) {
     if QUIT_JOB.is_match(clause) {
         out.push(Finding::new("work.employer", Value::Null).intent(Intent::Retract));
     } else if let Some(value) = group(&JOINED, clause) {
-        if let Some(value) = company(value) {
+        if let Some(value) = company(value).filter(|v| v.starts_with(char::is_uppercase)) {
             out.push(Finding::new("work.employer", value).intent(Intent::Change));
         }
         if let Some(role) = value.split_once(" as ").and_then(|(_, role)| self::role(role)) {
@@ -76,7 +88,9 @@ pub(super) fn work(clause: &str, out: Out<'_>) {
         put_with("work.role", role(value), Intent::Change, out);
     } else if let Some(value) = group(&ROLE_AS, clause) {
         let (title, employer) = split_employer(value);
-        put_with("work.role", role(title), changed, out);
+        // "My job is boring" names no role; "I work as a dog walker" does, whatever it is.
+        let named = clause.to_ascii_lowercase().contains(" as ") || IS_ROLE.is_match(title);
+        put_with("work.role", role(title).filter(|_| named), changed, out);
         put_with("work.employer", employer.and_then(company), changed, out);
     } else if let Some(found) = ROLE_IS.captures(clause) {
         if let Some((_, city)) = clause.split_once(" based in ").or_else(|| clause.split_once(" living in ")) {
@@ -86,7 +100,8 @@ pub(super) fn work(clause: &str, out: Out<'_>) {
         let employer = found.name("at").and_then(|m| m.as_str().split_once(' ')).and_then(|(_, value)| company(value));
         put_with("work.employer", employer, changed, out);
     } else if let Some(value) = group(&EMPLOYER, clause) {
-        put_with("work.employer", company(value), changed, out);
+        let named = !clause.to_ascii_lowercase().starts_with("my ") || value.starts_with(char::is_uppercase);
+        put_with("work.employer", company(value).filter(|_| named), changed, out);
         if let Some(role) = value.split_once(" as ").and_then(|(_, role)| self::role(role)) {
             out.push(Finding::new("work.role", role).intent(changed));
         }

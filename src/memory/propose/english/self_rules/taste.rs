@@ -74,6 +74,9 @@ fn prefer(what: &str, out: Out<'_>) {
         out.push(Finding::new("instruction.standing", text).tag(facet));
         return;
     }
+    if lower.starts_with("not ") {
+        return;
+    }
     let picky = [
         "first", "second", "third", "last", "latter", "former", "other", "option", "version", "approach", "solution",
         "one",
@@ -122,6 +125,16 @@ fn like(verb: &str, what: &str, now: bool, out: Out<'_>) {
     // "I like to know", "I love how you …", "I like the idea": about the talk, not about the speaker.
     let about_talk = [
         "to know",
+        "to think",
+        "to believe",
+        "to say",
+        "to start",
+        "to get",
+        "to make",
+        "to add",
+        "to point",
+        "our ",
+        "when",
         "to see",
         "to ask",
         "to hear",
@@ -144,6 +157,9 @@ fn like(verb: &str, what: &str, now: bool, out: Out<'_>) {
     if is_pronoun(strip_words(what, &["to"])) && !lower.starts_with("to ")
         || about_talk.iter().any(|w| lower.starts_with(w))
     {
+        return;
+    }
+    if is_definite(what) {
         return;
     }
     let bare = strip_words(
@@ -190,4 +206,36 @@ fn like(verb: &str, what: &str, now: bool, out: Out<'_>) {
             out.push(if change { finding.intent(Intent::Change) } else { finding });
         }
     }
+}
+
+/// "The colour scheme" is something in the talk; "the Beatles" and "the sea" are not.
+fn is_definite(what: &str) -> bool {
+    const GENERIC: [&str; 24] = [
+        "beach",
+        "sea",
+        "ocean",
+        "mountains",
+        "outdoors",
+        "cold",
+        "heat",
+        "rain",
+        "summer",
+        "winter",
+        "snow",
+        "city",
+        "countryside",
+        "theatre",
+        "theater",
+        "cinema",
+        "opera",
+        "gym",
+        "piano",
+        "violin",
+        "guitar",
+        "sun",
+        "sound",
+        "smell",
+    ];
+    let Some(rest) = what.strip_prefix("the ").or_else(|| what.strip_prefix("The ")) else { return false };
+    rest.starts_with(char::is_lowercase) && !GENERIC.contains(&rest.split(' ').next().unwrap_or(rest))
 }
