@@ -12,7 +12,15 @@
 //! A retracted fact stays, tagged [`RETRACTED`], and goes on dominating: an older value does not come back in its place,
 //! and an older statement that arrives late is seen to be taken back. Locked facts are dominated by nothing, critical ones only by an operator.
 
+mod retract;
+mod standing;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
+
+use retract::retract;
+use standing::{Statement, is_dominated, rank, resettle, settle, superseded};
 
 use super::candidate::{Candidate, Intent, ProposedBy};
 use super::change::{Action, Actor, FactChange};
@@ -24,10 +32,13 @@ use crate::base::{ExchangeId, FactId, Random, Time};
 
 /// Tag of a fact that was taken back, as opposed to replaced.
 pub const RETRACTED: &str = "retracted";
+
 /// Tag of a row that only says that something was taken back which we had not (yet) heard of.
 pub const RETRACTION: &str = "retraction";
+
 /// So many pieces of evidence are kept for one fact: the first and the newest.
 const MAX_EVIDENCE: usize = 6;
+
 /// A statement that is less sure than this counts as inferred, whoever made it.
 const LOW_CONFIDENCE: f64 = 0.5;
 
@@ -105,45 +116,6 @@ pub fn arbitrate(
         Intent::State | Intent::Change => state(&group, candidate, said, rule, cx),
         Intent::Retract | Intent::Forget => retract(&group, candidate, said, rule, cx),
     }
-}
-
-/// A point in the order of statements: how strong, and when.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Statement {
-    rank: u8,
-    said: (Time, u128),
-}
-
-impl Statement {
-    fn of(candidate: &Candidate) -> Self {
-        let exchange = candidate.evidence.exchange.map_or(0, |e| e.0);
-        Self { rank: rank(effective_source(candidate)), said: (candidate.evidence.said_at, exchange) }
-    }
-
-    /// The strongest statement of a fact.
-    fn strongest(fact: &Fact) -> Self {
-        Self { rank: rank(fact.source_type), said: (fact.said_at, exchange_at(fact, fact.said_at)) }
-    }
-
-    /// The last statement of a fact. Its own rank is not kept; it counts no higher than that of a plain statement.
-    fn last(fact: &Fact) -> Self {
-        Self {
-            rank: rank(fact.source_type).min(rank(SourceType::UserStated)),
-            said: (fact.confirmed_at, exchange_at(fact, fact.confirmed_at)),
-        }
-    }
-
-    fn dominates(self, other: Self, tie: bool) -> bool {
-        self.rank >= other.rank && (self.said > other.said || (tie && self.said == other.said))
-    }
-}
-
-fn exchange_at(fact: &Fact, time: Time) -> u128 {
-    fact.evidence.iter().rev().find(|e| e.said_at == time).and_then(|e| e.exchange).map_or(0, |e| e.0)
-}
-
-fn rank(source: SourceType) -> u8 {
-    source as u8
 }
 
 /// The source that a candidate counts as: an explicit change counts as confirmed, but never on a model's word alone.
@@ -250,80 +222,6 @@ fn state(
     Arbitrated { changes, status, reason: reason.to_owned(), fact: Some(id) }
 }
 
-struct Settled {
-    changes: Vec<FactChange>,
-    replaced: Option<FactId>,
-}
-
-/// Gives `subject` its status among the other facts of a key of one value, and the others theirs.
-fn settle(group: &[&Arc<Fact>], subject: &mut Fact, rule: &KeyRule, cx: &ArbitrateCx<'_>) -> Settled {
-    let mut changes = Vec::new();
-    let mut replaced = None;
-    let rivals = || group.iter().copied().filter(|f| f.id != subject.id && !is_marker(f) && !same_live(f, subject));
-    let dominator = rivals().find(|f| is_dominated(subject, f, false, rule));
-    if let Some(dominator) = dominator {
-        subject.status = FactStatus::Superseded;
-        subject.retired_at = Some(cx.now);
-        subject.valid_to = Some(dominator.valid_from.max(subject.valid_from));
-        return Settled { changes, replaced };
-    }
-    // Superseded facts stay as they are: whatever dominated them does so still.
-    let mut standing: Vec<&Fact> = Vec::new();
-    for rival in rivals().filter(|f| f.is_current()) {
-        // Within one exchange what is said later comes later here: a tie goes to the newcomer.
-        if is_dominated(rival, subject, true, rule) {
-            let old = superseded(rival, subject, cx);
-            replaced = match (replaced, rival.status) {
-                (None, _) | (_, FactStatus::Active) => Some(rival.id),
-                (found, _) => found,
-            };
-            changes.push(cx.update(Action::Supersede, old, rival.version, "a newer value took its place"));
-        } else {
-            standing.push(rival);
-        }
-    }
-    let best = standing.iter().map(|f| strength(f)).max();
-    let wins = best.is_none_or(|best| strength(subject) >= best);
-    subject.status = if wins { FactStatus::Active } else { FactStatus::Contested };
-    if wins {
-        for rival in standing.iter().filter(|f| f.status == FactStatus::Active) {
-            let mut old = Fact::clone(rival);
-            old.status = FactStatus::Contested;
-            changes.push(cx.update(Action::Contest, old, rival.version, "a stronger value disagrees with it"));
-        }
-    } else if !standing.iter().any(|f| f.status == FactStatus::Active)
-        && let Some(rival) = standing.iter().max_by_key(|f| strength(f))
-    {
-        let mut active = Fact::clone(rival);
-        active.status = FactStatus::Active;
-        changes.push(cx.update(Action::Confirm, active, rival.version, "the strongest value that is left"));
-    }
-    Settled { changes, replaced }
-}
-
-fn superseded(old: &Fact, by: &Fact, cx: &ArbitrateCx<'_>) -> Fact {
-    let mut old = old.clone();
-    old.status = FactStatus::Superseded;
-    old.retired_at = Some(cx.now);
-    old.valid_to = Some(by.valid_from.max(old.valid_from));
-    old
-}
-
-fn same_live(fact: &Fact, subject: &Fact) -> bool {
-    !is_retracted(fact) && same_value(&fact.value, &subject.value)
-}
-
-/// Whether every statement of `fact` is dominated by one of `by`.
-fn is_dominated(fact: &Fact, by: &Fact, tie: bool, rule: &KeyRule) -> bool {
-    if fact.locked || (rule.critical && fact.status != FactStatus::Superseded && by.source_type != SourceType::Operator)
-    {
-        return false;
-    }
-    let points = [Statement::strongest(by), Statement::last(by)];
-    let dominated = |s: Statement| points.iter().any(|p| p.dominates(s, tie));
-    dominated(Statement::strongest(fact)) && dominated(Statement::last(fact))
-}
-
 /// Whether a retraction that we know of came after this statement.
 fn taken_back(group: &[&Arc<Fact>], candidate: &Candidate, said: Statement) -> bool {
     taken_back_at(group, candidate).is_some_and(|at| candidate.evidence.said_at < at)
@@ -338,151 +236,6 @@ fn taken_back_at(group: &[&Arc<Fact>], candidate: &Candidate) -> Option<Time> {
         .filter(|f| f.value.is_null() || names_the_same(&f.value_text(), &text))
         .filter_map(|f| f.valid_to)
         .max()
-}
-
-fn retract(
-    group: &[&Arc<Fact>],
-    candidate: &Candidate,
-    said: Statement,
-    rule: &KeyRule,
-    cx: &ArbitrateCx<'_>,
-) -> Arbitrated {
-    let whole_key = candidate.value.is_null();
-    let text = text_of(&candidate.value);
-    let explicit = candidate.by == ProposedBy::Rules && candidate.evidence.role == Speaker::User && !whole_key;
-    let mut changes = Vec::new();
-    let mut held = None;
-    let mut retired = None;
-    let hit = |f: &&Arc<Fact>| f.is_current() && (whole_key || names_the_same(&text, &f.value_text()));
-    for fact in group.iter().copied().filter(hit) {
-        if fact.locked || Statement::strongest(fact).rank > said.rank {
-            held.get_or_insert(("a stronger source holds it", fact.id));
-        } else if rule.critical && !explicit {
-            held.get_or_insert(("critical: only its own retraction by the user, or a person, ends it", fact.id));
-        } else if said.said >= Statement::strongest(fact).said {
-            retired.get_or_insert(fact.id);
-            take_back(fact, candidate, said, cx, &mut changes);
-        }
-    }
-    if let Some((reason, fact)) = held
-        && retired.is_none()
-    {
-        return Arbitrated::contested(reason, Some(fact));
-    }
-    let reason = if candidate.intent == Intent::Forget { "forgotten on request" } else { "taken back by the user" };
-    // A retired fact says by itself that its value was taken back; the whole key, or other words for the value, need a row of their own.
-    let told = changes.iter().any(|c| same_value(&c.fact.value, &candidate.value));
-    let may_mark = said.rank >= rank(SourceType::UserConfirmed) && (!rule.critical || explicit);
-    let mut fact = retired;
-    if may_mark && !told {
-        let marked = mark(group, candidate, rule, cx, reason, &mut changes);
-        fact = fact.or(marked);
-    }
-    let Some(fact) = fact else {
-        return Arbitrated::refused("nothing of this kind is known", None);
-    };
-    if retired.is_none() {
-        return accepted(changes, "nothing of this kind was known; an older statement stays out", fact);
-    }
-    resettle(group, &mut changes, rule, cx);
-    accepted(changes, reason, fact)
-}
-
-/// Writes down that something was taken back which is not (yet) known: an older statement may still be on its way.
-fn mark(
-    group: &[&Arc<Fact>],
-    candidate: &Candidate,
-    rule: &KeyRule,
-    cx: &ArbitrateCx<'_>,
-    reason: &str,
-    changes: &mut Vec<FactChange>,
-) -> Option<FactId> {
-    let said_at = candidate.evidence.said_at;
-    let known = group.iter().find(|f| is_marker(f) && same_value(&f.value, &candidate.value));
-    let (mut marker, version) = match known {
-        Some(known) if known.valid_to >= Some(said_at) => return None,
-        Some(known) => (Fact::clone(known), Some(known.version)),
-        None => (new_fact(candidate, rule, cx, FactStatus::Superseded), None),
-    };
-    if version.is_none() {
-        marker.tags.push(RETRACTION.to_owned());
-    }
-    marker.retired_at = Some(cx.now);
-    marker.valid_to = Some(said_at);
-    let id = marker.id;
-    changes.push(match version {
-        Some(version) => cx.update(Action::Retire, marker, version, reason),
-        None => cx.insert(Action::Retire, marker, reason),
-    });
-    Some(id)
-}
-
-/// Retires one fact. When it was also stated after the retraction (which arrived late), that later statement stays.
-fn take_back(fact: &Fact, candidate: &Candidate, said: Statement, cx: &ArbitrateCx<'_>, changes: &mut Vec<FactChange>) {
-    let reason = if candidate.intent == Intent::Forget { "forgotten on request" } else { "taken back by the user" };
-    let mut gone = fact.clone();
-    gone.status = FactStatus::Superseded;
-    gone.retired_at = Some(cx.now);
-    gone.valid_to = Some(candidate.evidence.said_at);
-    gone.tags.push(RETRACTED.to_owned());
-    if Statement::last(fact).said <= said.said {
-        push_evidence(&mut gone.evidence, &candidate.evidence);
-        changes.push(cx.update(Action::Retire, gone, fact.version, reason));
-        return;
-    }
-    let mut stays = fact.clone();
-    stays.source_type =
-        if rank(fact.source_type) > rank(SourceType::UserStated) { SourceType::UserStated } else { fact.source_type };
-    stays.source_confidence = stays.source_type.starting_confidence();
-    stays.said_at = fact.confirmed_at;
-    stays.valid_from = fact.confirmed_at;
-    changes.push(cx.update(Action::Reinforce, stays, fact.version, "taken back, and said again since"));
-    gone.id = FactId::generate(cx.now, cx.ids);
-    gone.confirmed_at = fact.said_at;
-    changes.push(cx.insert(Action::Retire, gone, reason));
-}
-
-/// After a retirement: the facts of a key of one value that are left find their places anew.
-fn resettle(group: &[&Arc<Fact>], changes: &mut Vec<FactChange>, rule: &KeyRule, cx: &ArbitrateCx<'_>) {
-    if rule.cardinality == Cardinality::Many && rule.facets.is_empty() {
-        return;
-    }
-    let untouched = group.iter().filter(|f| !changes.iter().any(|c| c.fact.id == f.id)).map(|f| Fact::clone(f));
-    let mut left: Vec<Fact> =
-        untouched.chain(changes.iter().map(|c| c.fact.clone())).filter(Fact::is_current).collect();
-    let beaten = |f: &Fact| {
-        left.iter().any(|by| by.id != f.id && !same_value(&by.value, &f.value) && is_dominated(f, by, false, rule))
-    };
-    let beaten: Vec<FactId> = left.iter().filter(|f| beaten(f)).map(|f| f.id).collect();
-    let standing = left.iter().filter(|f| !beaten.contains(&f.id));
-    let best = standing.max_by_key(|f| strength(f)).map(|f| f.id);
-    for fact in &mut left {
-        let (status, action) = match () {
-            () if beaten.contains(&fact.id) => (FactStatus::Superseded, Action::Supersede),
-            () if best == Some(fact.id) => (FactStatus::Active, Action::Confirm),
-            () => (FactStatus::Contested, Action::Contest),
-        };
-        if fact.status == status {
-            continue;
-        }
-        fact.status = status;
-        if status == FactStatus::Superseded {
-            fact.retired_at = Some(cx.now);
-            fact.valid_to = Some(fact.valid_from.max(cx.now.min(fact.confirmed_at)));
-        }
-        match changes.iter_mut().find(|c| c.fact.id == fact.id) {
-            Some(change) => change.fact = fact.clone(),
-            None => {
-                changes.push(cx.update(action, fact.clone(), fact.version, "what it disagreed with was taken back"))
-            }
-        }
-    }
-}
-
-/// How facts that stand side by side compare.
-fn strength(fact: &Fact) -> (bool, u8, (Time, u128)) {
-    let strongest = Statement::strongest(fact);
-    (fact.locked, strongest.rank, strongest.said)
 }
 
 /// The fact after one more statement of its value.
@@ -592,6 +345,3 @@ impl ArbitrateCx<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
