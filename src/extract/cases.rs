@@ -141,6 +141,7 @@ fn the_rules_are_right_when_they_speak_and_speak_when_they_can() {
         include_str!("../../tests/data/extraction/chinese.jsonl"),
         include_str!("../../tests/data/extraction/held_out.jsonl"),
         include_str!("../../tests/data/extraction/second.jsonl"),
+        include_str!("../../tests/data/extraction/third.jsonl"),
     ];
     for line in files.iter().flat_map(|f| f.lines()).filter(|l| !l.trim().is_empty()) {
         let case: Case = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));

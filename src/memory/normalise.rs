@@ -41,7 +41,7 @@ pub fn same_text(a: &str, b: &str) -> bool {
         return true;
     }
     if a.is_ascii() && b.is_ascii() {
-        letters(a).eq(letters(b))
+        ascii_letters(a).eq(ascii_letters(b))
     } else {
         let (a, b): (String, String) = (a.nfkc().collect(), b.nfkc().collect());
         letters(&a).eq(letters(&b))
@@ -55,6 +55,12 @@ fn letters(text: &str) -> impl Iterator<Item = char> {
         .chars()
         .filter(|c| c.is_alphanumeric() || matches!(c, '+' | '#' | '@'))
         .flat_map(char::to_lowercase)
+}
+
+/// [`letters`] of a text in ASCII, which nearly all are where there are many to compare.
+fn ascii_letters(text: &str) -> impl Iterator<Item = u8> {
+    let bytes = without_article(text).bytes();
+    bytes.filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'#' | b'@')).map(|b| b.to_ascii_lowercase())
 }
 
 fn without_article(text: &str) -> &str {
@@ -80,16 +86,15 @@ pub fn names_the_same(part: &str, whole: &str) -> bool {
         let (part, whole): (String, String) = (letters(&part).collect(), letters(&whole).collect());
         return !part.is_empty() && !whole.is_empty() && (whole.contains(&part) || part.contains(&whole));
     }
-    let words = |text: &str| -> Vec<String> {
-        without_article(text)
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|w| !w.is_empty())
-            .map(|w| singular(&w.to_lowercase()).to_owned())
-            .collect()
+    let all_in = |small: &str, large: &str| {
+        words(small).next().is_some() && words(small).all(|w| words(large).any(|l| l.eq_ignore_ascii_case(w)))
     };
-    let (part, whole) = (words(part), words(whole));
-    let (small, large) = if part.len() <= whole.len() { (&part, &whole) } else { (&whole, &part) };
-    !small.is_empty() && small.iter().all(|word| large.contains(word))
+    all_in(part, whole) || all_in(whole, part)
+}
+
+/// The words of a text, roughly in the singular.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    without_article(text).split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(singular)
 }
 
 /// A rough singular: enough to tell that `peanuts` and `peanut` are one thing.

@@ -29,7 +29,7 @@ patterns! {
     FLEETING = r"今天|明天|后天|昨天|今晚|明晚|昨晚|这周|这个?星期|本周|这个?周末|暂时|临时|这几天|这两天|这段时间|出差|旅游|旅行|度假|下周|下个?月|下个?星期|一会儿?|待会|这次|刚才|刚刚(?:吃|喝|看)|几天|一天|两天|三天|一周|两周";
     FLEETING_CHANGE = r"暂时|临时|出差|旅游|旅行|度假|下周|下个?月|明天|后天|几天|一天|两天|三天|一周|两周";
     IRONY = r"才怪|开玩笑|逗你|骗你|反话|狗头|🙄|呵呵|真是太棒了呢";
-    SHARED = r"^(?:现在|目前|一直|也|还|平时|最近|刚|刚刚|已经)?(?:住在|居住在|家在|在.{1,16}(?:工作|上班|任职)|对.{1,12}过敏|不?喜欢|最?喜欢|讨厌|爱(?:吃|喝|看|听|好)|不吃|不能吃|不喝|吃素|搬到|搬去|搬家到|叫|名叫|来自|养了|有.{0,3}(?:糖尿病|高血压|哮喘)|患有|生日是|订单号|手机号|电话|邮箱|用的?是|是(?:一名|一个|一位|名|个|位)|不再)";
+    SHARED = r"^(?:现在|目前|一直|也|还|平时|最近|刚|刚刚|已经)?(?:住在|居住在|家在|在.{1,16}(?:工作|上班|任职|当|做|担任)|对.{1,12}过敏|不?喜欢|最?喜欢|讨厌|爱(?:吃|喝|看|听|好)|不吃|不能吃|不喝|吃素|搬到|搬去|搬家到|叫|名叫|来自|养了|有.{0,3}(?:糖尿病|高血压|哮喘)|患有|生日是|订单号|手机号|电话|邮箱|用的?是|是(?:一名|一个|一位|名|个|位)|不再)";
 }
 
 /// One clause in the form that the rules read, and its words as they stand in the sentence.
@@ -73,7 +73,7 @@ fn clauses(sentence: &str) -> Vec<Clause<'_>> {
         }
         // A condition colours the clauses that depend on it: "如果我吃素,我会…".
         condition |= DOUBT.is_match(text);
-        let own = text.starts_with('我') || text.starts_with("咱");
+        let own = text.starts_with(['我', '咱']);
         let shared = first_person && !own && SHARED.is_match(text);
         first_person = (own && !rules::is_about_another(text)) || shared;
         let question = QUESTION.is_match(text) || condition;

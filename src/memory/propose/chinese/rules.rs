@@ -26,9 +26,10 @@ macro_rules! patterns {
 
 patterns! {
     NAME = r"^(?:我的?(?:名字|姓名|全名|中文名|英文名)(?:就)?(?:是|叫|为|改成了?)|我(?:现在)?(?:的名字)?(?:名叫|叫做|叫作|叫)|(?:请|可以|你可以|大家都?|朋友们?都?|以后)*(?:叫|喊|称呼)我(?:为)?|本人姓名)([^的]{1,16})$";
+    SET = r"^(?:请|麻烦|帮我|你|我)*把(?:我的?)?(?P<what>[^把]{1,8}?)(?P<verb>改成|换成)了?\s*(?:改为)?(?P<new>.+)$";
     BIRTHDAY = r"^我的?(?:农历|阳历)?生日(?:是|在|为)(.{2,20})$|^我(?:是)?(?:出生于|生于|出生在)(\d.{2,20}?)(?:出生)?$|^我是?(\d{2,4}年\d{1,2}月\d{1,2}[日号]?)(?:出生|生)的?$";
     EMAIL = r"^我的?(?:新|工作|个人|公司)?(?:的)?(?:邮箱|电子邮箱|电子邮件|邮件|email|Email)(?:地址)?(?:现在)?(?:是|为|:|\x{FF1A}|改成了?|换成了?)(.+)$";
-    PHONE = r"^我的?(?:新|工作|联系)?(?:的)?(?:手机号码?|手机|电话号码?|联系电话|联系方式|号码)(?:现在)?(?:是|为|:|\x{FF1A}|改成了?|换成了?)([+\d].+)$";
+    PHONE = r"^我的?(?:新|工作|联系)?(?:的)?(?:手机号码?|手机|电话号码?|联系电话|联系方式|号码)(?:现在)?(?:是|为|:|\x{FF1A}|改成了?|换成了?)\s*([+\d].+)$";
     MOVED = r"^(?:我们家|我家|我们|我)ADV(?:从(?P<from>.{1,12}?))?ADV(?:搬家到|搬到|搬去|搬来|搬至|搬回|移居到?|迁到|定居到|搬家去)了?(?P<to>.{1,30}?)(?:了|居住|生活|住了?|来了|去了)?$";
     HOME_ENDED = r"^我(?:已经)?(?:不再|不)(?:住|居住)在(.{1,24}?)(?:了)?$|^我(?:已经)?离开(.{1,16}?)了$";
     HOME = r"^(?:我们家|我家|我的家|我们|我)ADV(?:住在|居住在|定居在?|家住|住的地方是|生活在|家在|在)(.{1,30}?)(?:这边|那边)?(?:住|生活|定居|居住)?$|^我的?(?:家庭|新|现在的|收货|邮寄)?(?:的)?(?:地址|住址)(?:现在)?(?:是|为|:|\x{FF1A}|改成了?|换成了?)(.{2,60})$";
@@ -110,7 +111,10 @@ fn put(key: &str, value: Option<String>, intent: Intent, out: Out<'_>) {
 }
 
 pub(super) fn find(clause: &str, out: Out<'_>) {
-    let clause = bare_end(clause);
+    // "把我的地址改成…" says "我的地址改成…".
+    let changed =
+        SET.captures(clause).map(|found| format!("我的{}{}{}", &found["what"], &found["verb"], &found["new"]));
+    let clause = bare_end(changed.as_deref().unwrap_or(clause));
     order(clause, out);
     for rules in [identity, diet, health, place_and_work, family, things, preference] {
         if out.is_empty() {
@@ -138,7 +142,7 @@ fn identity(clause: &str, out: Out<'_>) {
         Intent::State
     };
     if let Some(name) = group(&NAME, clause) {
-        let vague = ["你", "它", "他", "她", "什么", "起床", "一声", "外卖", "车", "一下", "来", "去", "做"];
+        let vague = ["你", "它", "他", "她", "什么", "了", "起床", "一声", "外卖", "车", "一下", "来", "去", "做"];
         let name = value(name).filter(|n| n.chars().count() <= 16 && !vague.iter().any(|v| n.starts_with(v)));
         put("identity.name", name, changed, out);
     } else if let Some(text) = group(&BIRTHDAY, clause) {

@@ -41,6 +41,10 @@ pub(super) fn find<'a>(sentence: Sentence<'a>, schema: &KeySchema, out: &mut Vec
         request::find(&request, sentence.text, schema, out);
         return;
     }
+    if let Some(finding) = not_but(sentence.text, schema) {
+        out.push((finding, sentence.text));
+        return;
+    }
     let clauses = clause::clauses(sentence.text);
     let count = clauses.len();
     for (index, clause) in clauses.into_iter().enumerate() {
@@ -56,6 +60,18 @@ pub(super) fn find<'a>(sentence: Sentence<'a>, schema: &KeySchema, out: &mut Vec
             out.push((finding, clause.quote));
         }
     }
+}
+
+static NOT_BUT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:no, |actually,? |sorry,? )?my (?P<what>[\w -]{3,30}?) (?:isn['’]t|is not) [^,;]{1,60}?[,;]? (?:it['’]s|it is|but|it should be) (?P<new>[^,;]{1,60})$").expect("tested")
+});
+
+/// "My name isn't Robert, it's Rupert": the key by what people call it.
+fn not_but(sentence: &str, schema: &KeySchema) -> Option<Finding> {
+    let found = NOT_BUT.captures(sentence)?;
+    let key = schema.called(&found["what"])?;
+    let value = crate::memory::normalise::tidy(&found["new"], schema.get(key)?.value_type)?;
+    Some(Finding::new(key, value).intent(Intent::Change))
 }
 
 /// What one clause in the form "I …", "my …", "we …" or an order says.

@@ -14,7 +14,7 @@ patterns! {
     NOT_ANYMORE_ALLERGIC = r"^i\sam\snot\sallergic\sto\s(.+?)\s(?:any\s?more|any\slonger)$";
     DIET = r"^(?:i|we)\s(?:(?:am|are)\s(?:now\s)?ADV(?:an?\s)?|ADV(?:became|turned|went|have\sgone|have\sbecome|have\sturned|have\sbeen)\s(?:an?\s)?)(?:strict\s|lifelong\s|committed\s|ethical\s|mostly\s|fully\s|completely\s)*(DIETS)(?-u:\b)";
     DIET_EATS = r"^(?:i|we)\s(?:ADV(?:eat|follow|keep|am\son|stick\sto|observe)\s(?:only\s)?(?:an?\s|the\s)?(?:strict\s)?)((?:DIETS|low-carb|low-sodium|low-fodmap|mediterranean|raw\sfood|sugar-free)(?:\sdiet|\sfood)?)(?-u:\b)";
-    NO_EAT = r"^(?:i|we)\s(?:ADV)(?:don't|do\snot|never|can't|cannot|can\snot)\s(?:ever\s)?(?:eat|drink|consume|tolerate|touch)\s(.+)";
+    NO_EAT = r"^(?:i|we)\s(?:ADV)(?:don't|do\snot|never|can't|cannot|can\snot)\s(?:ever\s)?(?:eat|drink|consume|tolerate|touch)\s(.+)|^(?:i|we)\sADV(?:stopped|quit|gave\sup)\s(?:eating|drinking)\s(.+)";
     DIET_ENDED = r"^(?:i|we)\s(?:am\sno\slonger|am\snot|stopped\sbeing|quit\sbeing|gave\sup\sbeing)\s(?:an?\s)?(DIETS)(?P<more>.*)$";
     CONDITION = r"^i\s(?:ADV)(?:have|suffer\sfrom|live\swith|was\s(?:recently\s|just\s)?diagnosed\swith|have\sbeen\sdiagnosed\swith|got\sdiagnosed\swith|am\sdiagnosed\swith|struggle\swith|am\sliving\swith)\s(?:an?\s|some\s)?((?:(?:chronic|severe|mild|type\s\d|type-\d|stage\s\w+|seasonal|bad|clinical|rheumatoid|ulcerative|generalized|social|high|low)\s)*CONDITIONS(?:\s(?:type\s\d|disease|disorder|syndrome))?)";
     CONDITION_IS = r"^i\sam\s(?:an?\s)?ADV((?:type\s\d\s|type-\d\s)?(?:diabetic|asthmatic|epileptic|colou?r[\s-]?blind|deaf|hard\sof\shearing|blind|dyslexic|autistic|an(?:a)?emic|bipolar|legally\sblind|wheelchair\suser|hypertensive|immunocompromised))(?-u:\b)";

@@ -18,7 +18,7 @@ patterns! {
     RELATIVE_NAME = r"^(?:my|our)\sRELATIVES(?:'s\s(?:name\sis|called)|\sis\s(?:called|named)|\sgoes\sby)\s(?:now\s)?(?P<name>.+)|^i\sam\smarried\sto\s(?P<spouse>.+)";
     HAVE_RELATIVE = r"^(?:i|we)\s(?:ADV)(?:have|has|adopted|got)\s(?:an?|one|two|three|four|a\snew)\s(?:\w+[\s-]){0,2}?RELATIVESs?(?:\s|,\s)(?:named|called|whose\snames?\s(?:is|are))\s(?P<name>.+)";
     LANGUAGE = r"^my\s(?:native|first|preferred|mother|main|primary)\s(?:language|tongue)\sis\s(?:now\s)?(LANGUAGES)(?-u:\b)|^i\s(?:ADV)(?:prefer|prefer\sto\s(?:speak|write|chat|talk|communicate)(?:\sin)?|prefer\s(?:speaking|writing|chatting|communicating)(?:\sin)?|only\sspeak|mainly\sspeak|mostly\sspeak)\s(LANGUAGES)$";
-    SPEAK_ONLY = r"^i\s(?:only|mainly|mostly|just)\sspeak\s(LANGUAGES)$";
+    SPEAK_ONLY = r"^i\s(?:(?:only|mainly|mostly|just)\sspeak|speak\s(?:only|mainly|mostly))\s(LANGUAGES)$";
     TIME_ZONE = r"^my\stime\s?zone\sis\s(?:now\s)?(.+)|^i\sam\s(?:in|on)\s(?:the\s)?((?:utc|gmt)\s?[+\u{2212}-]?\d{0,2}(?::\d\d)?|(?:eastern|central|pacific|mountain|atlantic)(?:\sstandard|\sdaylight)?\stime|[pcme][sd]?t|cet|cest|ist|jst|bst|aest|\w+/\w+)(?:\stime\s?zone|\stime)?$";
 }
 

@@ -114,7 +114,7 @@ fn prefer(what: &str, out: Out<'_>) {
 fn singular(topic: &str) -> String {
     let topic = topic.to_lowercase();
     match topic.strip_suffix('s') {
-        Some(bare) if bare.len() > 3 && !bare.ends_with(['s', 'u', 'i']) => bare.to_owned(),
+        Some(bare) if bare.len() > 2 && !bare.ends_with(['s', 'u', 'i']) => bare.to_owned(),
         _ => topic,
     }
 }
