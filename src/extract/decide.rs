@@ -42,7 +42,8 @@ impl std::fmt::Debug for DecideInput<'_> {
     }
 }
 
-/// Decides what one exchange teaches. Empty, but for the names that the store needs to drop the outbox row, when nobody said anything.
+/// Decides what one exchange teaches. A fact may change twice in it ("I live in Oslo. No, in Rome"): the changes stand in order, each with the
+/// version before it. Empty, but for the names that the store needs to drop the outbox row, when nobody said anything.
 #[must_use]
 pub fn decide(input: &DecideInput<'_>) -> Learned {
     let turn = input.turn;
@@ -70,7 +71,6 @@ pub fn decide(input: &DecideInput<'_>) -> Learned {
         let candidate = answer_to_contest(candidate, turn, &facts);
         one(candidate, input, &mut facts, &mut learned);
     }
-    merge_changes(&mut learned.changes);
     learned.marks = marks(input, &learned.changes);
     learned.episodes = episodes::of(turn, input.now, input.ids, input.tombstoned);
     learned
@@ -120,12 +120,6 @@ fn apply(facts: &mut Vec<Arc<Fact>>, changes: &[FactChange]) {
             None => facts.push(fact),
         }
     }
-}
-
-/// Two changes of one fact in one exchange go to the store one after the other; nothing to do but to keep their order. A
-/// fact that came and went within the exchange ("I live in Oslo, no, in Rome") needs no second look.
-fn merge_changes(changes: &mut Vec<FactChange>) {
-    changes.dedup_by(|b, a| a == b);
 }
 
 /// The answer to a question about a contest counts as confirmed: the assistant asked, and the user names one of the disputed values.

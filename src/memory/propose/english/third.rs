@@ -20,6 +20,9 @@ static POSSESSIVE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The clause as its subject would say it, and who that is.
 pub(super) fn as_first_person(clause: &str) -> Option<(String, String)> {
+    if !["my ", "our "].iter().any(|p| clause.get(..p.len()).is_some_and(|head| head.eq_ignore_ascii_case(p))) {
+        return None;
+    }
     if let Some(found) = POSSESSIVE.captures(clause) {
         let about = who(&found["rel"], found.name("name").map(|m| m.as_str()));
         return Some((about, format!("my {}", &found["rest"])));
