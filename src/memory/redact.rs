@@ -173,6 +173,12 @@ fn find(index: usize, text: &str, found: &mut Vec<(Range<usize>, &'static str)>)
         if kind == "password" && !may_be_password(secret.as_str()) {
             continue;
         }
+        // "The secret is patience": only a password may be a plain word.
+        let whole = captures.get(0).map_or("", |m| m.as_str());
+        let plain = secret.as_str().bytes().all(|b| b.is_ascii_lowercase());
+        if kind == "password" && plain && !["pass", "pwd"].iter().any(|w| whole.to_ascii_lowercase().starts_with(w)) {
+            continue;
+        }
         // The full stop ends the sentence, not the password.
         let end = secret.start() + secret.as_str().trim_end_matches(['.', '!', '?']).len();
         found.push((secret.start()..end, kind));
@@ -364,6 +370,7 @@ mod tests {
     fn what_is_no_secret_stays() {
         for text in [
             "the password is wrong",
+            "the secret is patience",
             "I live at 221B Baker Street",
             "order 4111111111111112",
             "call +44 20 7946 0958",
