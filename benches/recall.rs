@@ -120,6 +120,7 @@ fn recall(criterion: &mut Criterion) {
 }
 
 /// Criterion tells the mean; a promise is made on the 99th percentile.
+#[expect(clippy::print_stderr, reason = "criterion has no place for a percentile")]
 fn percentiles(size: i64, recall: &Recall, queries: &[Query]) {
     let mut times: Vec<f64> = Vec::new();
     for query in queries.iter().chain(queries).chain(queries) {

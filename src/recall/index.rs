@@ -16,7 +16,7 @@ use crate::memory::{Episode, EpisodeStatus};
 /// Stands for "no document" and "no speaker".
 pub(super) const NONE: u32 = u32::MAX;
 /// Turns further apart than this in their session are no neighbours: a whole exchange lies between them.
-const MAX_GAP: i64 = 3;
+const MAX_GAP: u64 = 3;
 
 /// One occurrence list entry.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,8 @@ pub(super) struct Index {
     speakers: HashMap<TermId, u32, BuildHasherDefault<TermHasher>>,
     speaker_ids: HashMap<String, u32>,
     live: usize,
+    /// Sessions with an episode in them.
+    pub(super) live_sessions: usize,
     pub(super) total_len: u64,
     pub(super) total_window: u64,
     bytes: usize,
@@ -149,13 +151,13 @@ impl Index {
 
     fn link(&mut self, doc: u32, session: u32, position: i64) {
         let Session { order, len } = &mut self.sessions[session as usize];
+        self.live_sessions += usize::from(order.is_empty());
         let at = order.partition_point(|&entry| entry < (position, doc));
         order.insert(at, (position, doc));
         *len += self.places[doc as usize].len;
-        let near = |other: Option<&(i64, u32)>| {
-            other
-                .filter(|&&(there, _)| there.abs_diff(position) <= MAX_GAP.unsigned_abs())
-                .map_or(NONE, |&(_, doc)| doc)
+        let near = |other: Option<&(i64, u32)>| match other {
+            Some(&(there, doc)) if is_near(there, position) => doc,
+            _ => NONE,
         };
         let prev = near(at.checked_sub(1).and_then(|at| order.get(at)));
         let next = near(order.get(at + 1));
@@ -174,15 +176,17 @@ impl Index {
         let Place { len, window, prev, next, session } = self.places[doc as usize];
         let Session { order, len: total } = &mut self.sessions[session as usize];
         order.retain(|&entry| entry != (position, doc));
+        self.live_sessions -= usize::from(order.is_empty());
         *total -= len;
         self.total_window -= u64::from(window);
         self.places[doc as usize].window = 0;
-        // With the one between them gone they may be too far apart; as neighbours they were within two gaps, which is near enough.
+        let position = |doc: u32| self.doc(doc).map(|doc| doc.episode.position);
+        let meet = matches!((position(prev), position(next)), (Some(left), Some(right)) if is_near(left, right));
         if prev != NONE {
-            self.places[prev as usize].next = next;
+            self.places[prev as usize].next = if meet { next } else { NONE };
         }
         if next != NONE {
-            self.places[next as usize].prev = prev;
+            self.places[next as usize].prev = if meet { prev } else { NONE };
         }
         self.measure([prev, next, NONE]);
     }
@@ -240,6 +244,10 @@ impl Index {
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.places.len() * 24
     }
+}
+
+fn is_near(left: i64, right: i64) -> bool {
+    left.abs_diff(right) <= MAX_GAP
 }
 
 /// Estimated bytes of an episode in the index: its text, its record, its postings and what they cost in the table.

@@ -5,7 +5,7 @@ use super::sketch::Sketch;
 use crate::memory::RecalledEpisode;
 
 /// What scores less than this share of the best is not shown beside it.
-const SHARE_OF_BEST: f64 = 0.4;
+const SHARE_OF_BEST: f64 = 0.6;
 
 /// The first `max` of `found` (strongest first) that are worth their tokens.
 pub(super) fn pack(found: Vec<Found>, max: usize) -> Vec<RecalledEpisode> {

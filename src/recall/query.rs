@@ -83,8 +83,8 @@ impl Default for Weights {
     fn default() -> Self {
         Self {
             turn: 1.0,
-            neighbours: 1.2,
-            session: 1.0,
+            neighbours: 1.4,
+            session: 1.2,
             neighbours_long: 0.5,
             session_long: 0.3,
             assistant: 0.4,

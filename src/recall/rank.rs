@@ -20,6 +20,8 @@ const BEFORE_SHARE: f32 = 0.4;
 const BEFORE_TERMS: usize = 12;
 /// A question that speaks of the person asks this memory and no encyclopedia: it need cover only this share of the floor.
 const PERSONAL: f64 = 0.5;
+/// A question that names one of the speakers all the more so.
+const NAMED: f64 = 0.25;
 /// What is shown beside a memory that clears the floor must reach this share of the floor itself.
 const BESIDE: f64 = 0.12;
 /// To be shown to a model rather than listed, it must reach this share of it.
@@ -89,8 +91,15 @@ pub(super) fn rank(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig,
     let found: Vec<(&Index, Vec<Hit>)> = indexes.iter().map(|index| (*index, hits(index, indexes, asked))).collect();
     // Nothing is known of a question unless one memory at least covers a fair share of it; what is found beside that one may cover less:
     // a second memory often holds just the other half of the answer.
-    let personal = asked.is_personal || indexes.iter().any(|index| index.names_a_speaker(&asked.own));
-    if !found.iter().flat_map(|(_, hits)| hits).any(|hit| clears_floor(hit, config.floor, personal)) {
+    let share = if indexes.iter().any(|index| index.names_a_speaker(&asked.own)) {
+        NAMED
+    } else if asked.is_personal {
+        PERSONAL
+    } else {
+        1.0
+    };
+    let floor = config.floor * share;
+    if !found.iter().flat_map(|(_, hits)| hits).any(|hit| clears_floor(hit, floor, share < 1.0)) {
         return Vec::new();
     }
     let best = Best::of(&found);
@@ -139,7 +148,6 @@ fn may_show(episode: &Episode, asked: &Asked<'_>) -> bool {
 /// most of what was asked or the question is about the person.
 fn clears_floor(hit: &Hit, floor: f64, personal: bool) -> bool {
     let covered = f64::from(hit.own).max(0.9 * f64::from(hit.coverage));
-    let floor = if personal { floor * PERSONAL } else { floor };
     covered >= floor && (hit.telling >= 2 || hit.telling == 1 && (personal || covered >= ALONE))
 }
 

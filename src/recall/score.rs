@@ -1,8 +1,10 @@
 //! BM25 over the three channels, exact, in one pass over the posting lists.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
 
-use super::index::{Index, NONE, Place};
+use super::index::{Index, NONE, Place, TermHasher};
 use crate::memory::text::{Form, Term, TermId};
 
 /// Saturation of repeats and weight of length, per channel. Short turns repeat little, so length matters less than in prose.
@@ -39,9 +41,10 @@ pub(super) struct QueryTerm {
 impl QueryTerm {
     /// The distinct terms of an analysed text, each weight times `share`.
     pub(super) fn distinct(terms: &[Term], share: f32) -> Vec<Self> {
-        let mut distinct: Vec<Self> = Vec::with_capacity(terms.len());
+        let mut seen: HashSet<TermId, BuildHasherDefault<TermHasher>> = HashSet::default();
+        let mut distinct = Vec::with_capacity(terms.len());
         for term in terms {
-            if !distinct.iter().take(4 * MAX_TERMS).any(|known| known.id == term.id) {
+            if seen.insert(term.id) {
                 distinct.push(Self { id: term.id, weight: term.weight() * share, form: term.form });
             }
         }
@@ -153,8 +156,8 @@ impl Elsewhere {
                 turns: sum.turns + other.len(),
                 holding: sum.holding + holding,
                 near: sum.near + (3 * holding).min(other.len()),
-                sessions: sum.sessions + other.sessions.len(),
-                sessions_holding: sum.sessions_holding + holding.min(other.sessions.len()),
+                sessions: sum.sessions + other.live_sessions,
+                sessions_holding: sum.sessions_holding + holding.min(other.live_sessions),
             }
         })
     }
@@ -226,9 +229,9 @@ impl Scratch {
     }
 
     fn settle_sessions(&mut self, index: &Index, elsewhere: &Elsewhere, weight: f32) {
-        let average = (index.total_len as f32 / index.sessions.len() as f32).max(1.0);
+        let average = (index.total_len as f32 / index.live_sessions.max(1) as f32).max(1.0);
         let weight = weight
-            * idf(index.sessions.len() + elsewhere.sessions, self.touched_sessions.len() + elsewhere.sessions_holding);
+            * idf(index.live_sessions + elsewhere.sessions, self.touched_sessions.len() + elsewhere.sessions_holding);
         for session in self.touched_sessions.drain(..) {
             let at = session as usize;
             let count = std::mem::take(&mut self.session_count[at]);
@@ -274,4 +277,81 @@ fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
             bit
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::memory::Episode;
+    use crate::memory::text;
+    use crate::recall::tests::episode;
+
+    const WORDS: [&str; 6] = ["kite", "harbour", "violin", "pepper", "glacier", "lantern"];
+
+    fn scores(index: &Index) -> BTreeMap<u128, [u32; 4]> {
+        let terms = QueryTerm::distinct(&text::analyse("kite harbour violin"), 1.0);
+        let hits = score(index, &[index], &terms);
+        let round = |value: f32| (value * 1e4).round() as u32;
+        hits.iter()
+            .filter_map(|hit| Some((index.doc(hit.doc)?.episode.id.0, hit)))
+            .map(|(id, hit)| (id, [round(hit.turn), round(hit.window), round(hit.session), round(hit.coverage)]))
+            .collect()
+    }
+
+    fn any_episode() -> impl Strategy<Value = Episode> {
+        (0_u128..12, 0..3, 0_i64..12, prop::collection::vec(0..WORDS.len(), 1..6)).prop_map(
+            |(id, session, position, words)| {
+                let text: Vec<&str> = words.into_iter().map(|word| WORDS[word]).collect();
+                episode(id, &format!("s{session}"), position, &text.join(" "))
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn an_index_that_grew_and_shrank_scores_like_one_made_anew(
+            inserts in prop::collection::vec((any_episode(), any::<bool>()), 1..40),
+        ) {
+            let mut index = Index::default();
+            for (episode, remove) in inserts {
+                if remove {
+                    index.remove(episode.id);
+                } else {
+                    index.insert(Arc::new(episode));
+                }
+            }
+            let mut anew = Index::default();
+            for episode in index.episodes() {
+                anew.insert(Arc::clone(episode));
+            }
+            prop_assert_eq!(scores(&index), scores(&anew));
+            prop_assert_eq!(scores(&index), scores(&index), "one question leaves nothing behind for the next");
+        }
+    }
+
+    #[test]
+    fn a_neighbour_is_found_by_what_stands_beside_it() {
+        let mut index = Index::default();
+        for (id, position, text) in [(1, 0, "kite"), (2, 1, "pepper"), (3, 9, "glacier")] {
+            index.insert(Arc::new(episode(id, "s", position, text)));
+        }
+        let scores = scores(&index);
+        assert!(scores[&2][0] == 0 && scores[&2][1] > 0, "beside the kite");
+        assert!(!scores.contains_key(&3), "too far from it");
+    }
+
+    #[test]
+    fn a_question_of_very_many_words_is_scored_by_those_that_tell_most() {
+        let mut index = Index::default();
+        index.insert(Arc::new(episode(1, "s", 0, "violin")));
+        let long: String = (0..5_000).map(|n| format!("word{n}x ")).collect::<String>() + "violin";
+        let terms = QueryTerm::distinct(&text::analyse(&long), 1.0);
+        assert!(terms.len() > MAX_TERMS);
+        assert_eq!(score(&index, &[&index], &terms).len(), 1);
+    }
 }

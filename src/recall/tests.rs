@@ -18,7 +18,7 @@ use crate::store::{Learned, StoreError};
 
 const NOW: Time = Time(1_716_000_000_000);
 
-fn episode(id: u128, session: &str, position: i64, text: &str) -> Episode {
+pub(super) fn episode(id: u128, session: &str, position: i64, text: &str) -> Episode {
     Episode {
         id: EpisodeId(id),
         text: text.to_owned(),
