@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness import BINARY, HERE, ROOT, Gateway, Upstream
+from harness import BINARY, HERE, PATIENT, ROOT, Gateway, Upstream
 
 CACHE = ROOT / ".cache"
 
@@ -34,7 +34,7 @@ def main():
     upstream = gateway = None
     try:
         upstream = Upstream()
-        gateway = Gateway(upstream=upstream.url)
+        gateway = Gateway(upstream=upstream.url, config=PATIENT)
         urls = {"BACKSTORY_URL": gateway.url, "UPSTREAM_URL": upstream.url, "BACKSTORY_BIN": BINARY}
         cache = f"cache_dir={CACHE / 'pytest'}"
         run("Python SDK and curl", [sys.executable, "-B", "-m", "pytest", "-q", "-o", cache, str(HERE / "python")], **urls)

@@ -31,7 +31,7 @@ def url(upstream):
     if url := os.environ.get("BACKSTORY_URL"):
         yield url
         return
-    gateway = harness.Gateway(upstream=upstream.url)
+    gateway = harness.Gateway(upstream=upstream.url, config=harness.PATIENT)
     yield gateway.url
     gateway.stop()
 
