@@ -194,7 +194,7 @@ pub(crate) fn table(results: &[Measured]) -> String {
 fn line(text: &mut String, what: &str, cells: impl Iterator<Item = String>) {
     let _ = write!(text, "{what:<26}");
     for cell in cells {
-        let _ = write!(text, "{cell:>20}");
+        let _ = write!(text, " {cell:>22}");
     }
     text.push('\n');
 }
