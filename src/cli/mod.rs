@@ -1,4 +1,7 @@
 //! The command line: one file a command, this one for what they share.
+//!
+//! Commands read the config, build what they need and print. They decide nothing: each is a thin way into the modules
+//! below. This is the only module that prints.
 
 mod check;
 mod doctor;
@@ -44,7 +47,7 @@ pub struct ConfigArgs {
     /// Address to listen on, as in 127.0.0.1:8080
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Base URL of the default upstream, as in https://api.openai.com/v1
+    /// Base URL of the default upstream, up to and including /v1 [default: the OpenAI API]
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
     /// Folder of the embedded store

@@ -1,10 +1,10 @@
 //! Fits a request to its target: counts, cuts, digests, and splices in what is known of the user.
 //!
-//! [`fit`] is a pure function of the request, the notes, the target and the policy: the same input gives the same bytes, on
+//! [`fit()`] is a pure function of the request, the notes, the target and the policy: the same input gives the same bytes, on
 //! every replica and after a restart. On a fallback it runs again from the original request, for the next target.
 //! What nobody asked to be changed leaves byte for byte; with nothing to add and nothing to cut, the body is the client's own.
 //!
-//! Start with `fit.rs`. [`lines`] turns a recollection into [`Notes`] (what is said of each memory, and how), `render` makes
+//! Start with `fit.rs`. [`lines()`] turns a recollection into [`Notes`] (what is said of each memory, and how), `render` makes
 //! blocks of them, `cut` decides what goes, `digest` says what stands for it, `place` knows where things go.
 //! Nothing here reads a clock, a store or the network.
 

@@ -1,6 +1,6 @@
 //! Conversations are known by their content: a hash chain over the messages names each state.
 //!
-//! Clients resend the whole history and rarely name a session, so [`chain`] hashes the messages one onto the other; equal
+//! Clients resend the whole history and rarely name a session, so [`chain()`] hashes the messages one onto the other; equal
 //! prefixes have equal hashes, and what is kept for one state is found again by them. [`fence`] is the reserved span in
 //! which everything stands that we add, so that it can be told from the client's own words when it comes back.
 //!

@@ -1,7 +1,7 @@
 //! Work that must happen after the client has its answer: the outbox, and the worker that learns from it.
 //!
 //! A request takes a [`Slot`] before any paid work and fills it when the reply ends, also from a destructor. One writer
-//! ([`outbox`]) makes groups of what was filled and commits each group at once. A [`Worker`] leases rows and hands them
+//! ([`outbox()`]) makes groups of what was filled and commits each group at once. A [`Worker`] leases rows and hands them
 //! to a [`Learner`]. Delivery is at least once; the store sees to it that nothing is learned twice.
 //!
 //! Nothing here decides what is remembered: that is a function given to [`ExtractLearner`].

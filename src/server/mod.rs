@@ -1,4 +1,7 @@
-//! The listener and what stands behind it: `stack` decides the order of the layers, `routes` the paths, `serve` accepts and drains.
+//! The listener and what stands behind it.
+//!
+//! `stack` decides the order of the layers and is the place to start; `routes` lists every path, `serve` accepts
+//! connections and drains them. What a request is allowed or told is not decided here.
 
 mod guard;
 mod models;

@@ -1,6 +1,6 @@
 //! What an operator sees: the names of spans and fields, the metrics, and the log on standard error.
 //!
-//! Everyone uses the names and the [`Metrics`]; only `cli` calls [`init`]. Nothing here ever takes a prompt, a reply, a
+//! Everyone uses the names and the [`Metrics`]; only `cli` calls [`init()`]. Nothing here ever takes a prompt, a reply, a
 //! memory, a key or an id as a label: labels are closed sets, so that the number of series is fixed at compile time.
 
 mod init;

@@ -1,5 +1,7 @@
 //! The Chinese rules: a sentence is cut at its commas, a missing subject is put back, and each clause is matched against
 //! what people say of themselves. Questions, conditions, hearsay and jokes are passed over.
+//!
+//! Nothing is decided here: what is found is a candidate, and the gate has the next word.
 
 mod request;
 mod rules;

@@ -1,5 +1,7 @@
 //! The English rules: a sentence is cut in clauses, each clause is brought into the form "I …" or "my …", and matched
 //! against what people say of themselves. Questions, conditions, reports and jokes are passed over.
+//!
+//! Nothing is decided here: what is found is a candidate, and the gate has the next word.
 
 mod clause;
 mod lists;

@@ -1,4 +1,6 @@
 //! What people say of themselves: name, ways to reach them, home, work, family, diet, health, preferences, language.
+//!
+//! A clause comes in the form "I …"; the first rule that matches takes it. One file a subject.
 
 mod health;
 mod identity;
