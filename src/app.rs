@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 pub use build::{BuildError, Parts, build};
 
-use crate::access::Keys;
+use crate::access::{Keys, Limits};
 use crate::base::{Clock, Random};
 use crate::context::{Digests, Policy};
 use crate::jobs::{LearnCounters, Outbox, WorkerCounters};
@@ -45,6 +45,8 @@ pub struct App {
     pub schema: Arc<KeySchema>,
     /// Who may ask.
     pub keys: Arc<Keys>,
+    /// What each key may use in a minute.
+    pub limits: Arc<[Arc<Limits>]>,
     /// Where a model's name leads.
     pub routes: Arc<Routes>,
     /// The innermost service.
@@ -88,6 +90,10 @@ pub struct Settings {
     pub drain: Duration,
     /// The budget policy before a key's own cap.
     pub policy: Policy,
+    /// Whether anything is learned at all.
+    pub learn: bool,
+    /// Whether what was shown for an answer is kept.
+    pub trace: bool,
     /// Only loopback names and origins are served.
     pub loopback_only: bool,
     /// Seconds in which the weight of an episode added by API halves; 0 = it does not fade.

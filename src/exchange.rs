@@ -55,6 +55,10 @@ pub struct Principal {
     pub max_sensitivity: Sensitivity,
     /// Its own cap on input tokens; 0 = none.
     pub max_input_tokens: usize,
+    /// Its place in the table of limits; `None` = it has none.
+    pub limits: Option<usize>,
+    /// Whether its tokens are limited: then upstream is asked what they were.
+    pub counts_tokens: bool,
 }
 
 /// How the subject of a request is found.

@@ -156,6 +156,8 @@ mod tests {
             passthrough: vec![],
             max_sensitivity: Sensitivity::Sensitive,
             max_input_tokens: 0,
+            limits: None,
+            counts_tokens: false,
         }
     }
 

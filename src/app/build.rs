@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::learn::{Cached, decide};
 use super::{App, Settings};
-use crate::access::{ClientMode, Keys};
+use crate::access::{ClientMode, Keys, Limits};
 use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
 use crate::context::{Digests, Overflow, Policy, Profile};
@@ -152,6 +152,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     Ok(Arc::new(App {
         passthrough: Arc::new(Passthrough::new(Arc::clone(&routes), timeouts)),
         keys: Arc::new(keys(config, salt)),
+        limits: limits(config),
         permits: Arc::new(Semaphore::new(config.server.max_concurrency.min(Semaphore::MAX_PERMITS))),
         settings: Settings {
             max_body_bytes: config.server.max_body_bytes,
@@ -160,6 +161,8 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             recall_deadline: config.recall.deadline,
             drain: config.server.drain,
             policy: policy(config),
+            learn: config.extract.rules,
+            trace: config.store.trace_days > 0,
             loopback_only: listen.ip().is_loopback() && config.is_client_mode(),
             episode_half_life: config.memory.rules.episode_half_life.map_or(0, |d| d.as_secs() as i64),
         },
@@ -230,6 +233,7 @@ fn recall_config(config: &Config) -> RecallConfig {
     recall.weights.session = config.recall.weights.session;
     recall.weights.assistant = config.recall.weights.assistant;
     recall.max_episodes_per_scope = config.memory.rules.max_episodes as usize;
+    recall.cache_bytes = config.recall.cache_bytes;
     recall
 }
 
@@ -306,6 +310,12 @@ fn routes(config: &Config) -> Result<Routes, BuildError> {
     Ok(Routes::new(models, default, ModelTable::built_in()))
 }
 
+/// The limits of each key, in the order of the config.
+fn limits(config: &Config) -> Arc<[Arc<Limits>]> {
+    let of = |key: &config::Key| Limits::new(key.max_concurrency, key.requests_per_minute, key.tokens_per_minute);
+    config.keys.iter().map(|key| Arc::new(of(key))).collect()
+}
+
 fn keys(config: &Config, salt: [u8; 32]) -> Keys {
     if config.is_client_mode() {
         let template = Principal {
@@ -330,14 +340,18 @@ fn keys(config: &Config, salt: [u8; 32]) -> Keys {
             passthrough: Vec::new(),
             max_sensitivity: Sensitivity::Sensitive,
             max_input_tokens: 0,
+            limits: None,
+            counts_tokens: false,
         };
         let fixed_tenant = config.file.is_none();
         return Keys::Client(Box::new(ClientMode { template, fixed_tenant, salt }));
     }
-    Keys::Virtual(config.keys.iter().map(|key| (key.sha256, Arc::new(principal(key)))).collect())
+    let principals = config.keys.iter().enumerate().map(|(place, key)| (key.sha256, Arc::new(principal(key, place))));
+    Keys::Virtual(principals.collect())
 }
 
-fn principal(key: &config::Key) -> Principal {
+/// `place` is the key's place in the config, and in the table of limits.
+fn principal(key: &config::Key, place: usize) -> Principal {
     Principal {
         tenant: key.tenant.as_str().into(),
         namespace: key.namespace.as_str().into(),
@@ -368,6 +382,8 @@ fn principal(key: &config::Key) -> Principal {
         passthrough: key.passthrough.clone(),
         max_sensitivity: key.max_sensitivity,
         max_input_tokens: key.max_input_tokens.unwrap_or(0) as usize,
+        limits: Some(place),
+        counts_tokens: key.tokens_per_minute.is_some(),
     }
 }
 

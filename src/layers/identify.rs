@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::stage::Stage;
 use crate::access::{BodyNames, identify};
 use crate::base::{ErrorKind, GatewayError};
-use crate::context::Policy;
+use crate::context::{Policy, Profile};
 use crate::exchange::{Call, Decoded, Identity, Payload, SubjectSource, Switch};
 
 /// Finds out whose memory a request touches; refuses with 403 a header that the key may not use.
@@ -13,6 +13,8 @@ use crate::exchange::{Call, Decoded, Identity, Payload, SubjectSource, Switch};
 pub struct Identify {
     /// The configured budget policy.
     pub policy: Policy,
+    /// Whether anything is learned at all.
+    pub learn: bool,
 }
 
 impl Stage<Decoded> for Identify {
@@ -21,8 +23,16 @@ impl Stage<Decoded> for Identify {
     async fn run(&self, input: Decoded) -> Result<Call, GatewayError> {
         let Decoded { stamp, principal, credential, headers, payload } = input;
         let mut identity = identify(&principal, &headers, &payload)?;
-        if payload.chat().is_none() {
-            identity = Identity { memory: Switch::OFF, skipped: Some("not-chat"), ..identity };
+        identity.memory.write &= self.learn;
+        let without = if payload.chat().is_none() {
+            Some("not-chat")
+        } else if self.policy.profile == Profile::Single {
+            Some("profile")
+        } else {
+            None
+        };
+        if without.is_some() {
+            identity = Identity { memory: Switch::OFF, skipped: without, ..identity };
         }
         let budget_header = match headers.get("x-backstory-budget") {
             None => None,

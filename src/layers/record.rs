@@ -42,6 +42,8 @@ pub struct Record {
     pub commit_wait: Duration,
     /// After how much silence a comment keeps a stream alive; zero = never.
     pub keepalive: Duration,
+    /// Whether what was shown for an answer is kept.
+    pub trace: bool,
 }
 
 impl fmt::Debug for Record {
@@ -137,7 +139,13 @@ impl Outcome {
     }
 
     fn record(&mut self, ending: Ending) -> Option<Committed> {
-        let slot = self.reservation.take()?.slot;
+        let Reservation { slot, mut taken, .. } = self.reservation.take()?;
+        match (ending.usage, &self.answered) {
+            (Some(usage), _) => taken.settle(usage.total()),
+            // Served, and not told how much it was.
+            (None, Some(_)) => taken.keep_estimate(),
+            (None, None) => {}
+        }
         if let (Some(usage), Some(answered)) = (ending.usage, &self.answered) {
             let metrics = &self.shared.metrics;
             metrics.tokens.add(Direction::Input, usage.prompt_tokens);
@@ -151,6 +159,7 @@ impl Outcome {
         let finished = turn::finished(
             &self.call,
             &self.recall,
+            self.shared.trace,
             self.answered.as_ref(),
             self.state.take(),
             ending.text,

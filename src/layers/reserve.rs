@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use super::stage::Stage;
+use crate::access::{Limits, Taken};
 use crate::base::GatewayError;
 use crate::exchange::{Call, Funded};
 use crate::jobs::{Outbox, Slot};
+
+/// Tokens that a reply is taken to have when the client does not limit it.
+const DEFAULT_REPLY: u64 = 1_024;
 
 /// A place in the outbox, where the request needs one. Dropping it gives the place back.
 #[derive(Debug)]
@@ -14,30 +18,49 @@ pub struct Reservation {
     pub slot: Option<Slot>,
     /// There was no place: the exchange passes unremembered.
     pub full: bool,
+    /// What it took of its key's limits.
+    pub taken: Taken,
 }
 
-/// Takes a place in the outbox before any work is done, so that the end of the reply can be recorded without waiting.
+/// Takes what the request needs of its key's limits, and a place in the outbox, before any work is done: so the end of the
+/// reply can be recorded without waiting. Refuses with 429.
 #[derive(Debug)]
 pub struct Reserve {
     outbox: Outbox,
+    limits: Arc<[Arc<Limits>]>,
 }
 
 impl Reserve {
-    /// Reserves in `outbox`.
+    /// Reserves in `outbox` and of `limits`, which a principal names by its place.
     #[must_use]
-    pub fn new(outbox: Outbox) -> Self {
-        Self { outbox }
+    pub fn new(outbox: Outbox, limits: Arc<[Arc<Limits>]>) -> Self {
+        Self { outbox, limits }
     }
+}
+
+/// A first guess at what a request will use, in tokens: a quarter of its bytes, and the reply that it asks for.
+fn estimate(call: &Call) -> u64 {
+    let Some(chat) = call.payload.chat() else {
+        return 0;
+    };
+    let reply = chat.get_u64("max_completion_tokens").or_else(|| chat.get_u64("max_tokens")).unwrap_or(DEFAULT_REPLY);
+    (chat.body().len() as u64 / 4).saturating_add(reply)
 }
 
 impl Stage<Call> for Reserve {
     type Out = Funded<Reservation>;
 
     async fn run(&self, call: Call) -> Result<Self::Out, GatewayError> {
+        let taken = match call.principal.limits.and_then(|place| self.limits.get(place)) {
+            Some(limits) => {
+                limits.take(if limits.counts_tokens() { estimate(&call) } else { 0 }, call.stamp.started)?
+            }
+            None => Taken::default(),
+        };
         let memory = call.identity.memory;
         let wanted = call.identity.scope.is_some() && (memory.read || memory.write);
         let slot = if wanted { self.outbox.reserve() } else { None };
         let full = wanted && slot.is_none();
-        Ok(Funded { call: Arc::new(call), reservation: Reservation { slot, full } })
+        Ok(Funded { call: Arc::new(call), reservation: Reservation { slot, full, taken } })
     }
 }

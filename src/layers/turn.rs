@@ -56,6 +56,7 @@ pub(super) fn state(call: &Call, recall: &Recall, fitted: &Fitted) -> Option<(St
 pub(super) fn finished(
     call: &Call,
     recall: &Recall,
+    trace: bool,
     answered: Option<&Answered>,
     state: Option<(StateKey, TurnState)>,
     reply: Option<String>,
@@ -64,7 +65,7 @@ pub(super) fn finished(
 ) -> Option<Finished> {
     let scope = call.identity.scope.clone()?;
     let write = call.identity.memory.write;
-    let shown = answered.map(|answered| Shown {
+    let shown = answered.filter(|_| trace).map(|answered| Shown {
         exchange: call.stamp.exchange,
         at: call.stamp.at,
         model: call.payload.model().to_owned(),

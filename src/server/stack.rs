@@ -30,8 +30,8 @@ where
     U::Future: Send + 'static,
 {
     let exchange = ServiceBuilder::new()
-        // A place in the outbox, taken before any work is done and spent exactly once.
-        .layer(StageLayer::new(Reserve::new(app.outbox.clone()))) // Call -> Funded
+        // The key's limits and a place in the outbox, taken before any work is done and spent exactly once.
+        .layer(StageLayer::new(Reserve::new(app.outbox.clone(), Arc::clone(&app.limits)))) // Call -> Funded
         // Memory is best effort: a failed or slow recall yields none, and is counted.
         .layer(StageLayer::new(app.recall_stage())) // Funded -> Recalled
         // Below everything that refuses, so that each request it sees has an outcome; it sees every byte of the reply.
@@ -41,6 +41,7 @@ where
             metrics: Arc::clone(&app.metrics),
             commit_wait: app.settings.commit_wait,
             keepalive: app.settings.keepalive,
+            trace: app.settings.trace,
         }) // Recalled -> Recalled<()>, wraps the body
         // Aliases, attempts, and in each of them Fit and Send.
         .service(upstream);
@@ -57,7 +58,7 @@ where
         .layer(StageLayer::new(Authenticate(Arc::clone(&app.keys)))) // Arrived -> Authenticated
         // After the key is known: strangers cannot make us read a body.
         .layer(StageLayer::new(Decode { kind, max_body_bytes: app.settings.max_body_bytes })) // -> Decoded
-        .layer(StageLayer::new(Identify { policy: app.settings.policy.clone() })) // -> Call
+        .layer(StageLayer::new(Identify { policy: app.settings.policy.clone(), learn: app.settings.learn })) // -> Call
         .service(exchange);
 
     // One box: a longer builder type makes compile time explode.
