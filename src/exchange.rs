@@ -212,6 +212,15 @@ impl Payload {
         }
     }
 
+    /// The operation, as OpenTelemetry names it.
+    #[must_use]
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Self::Chat(_) => "chat",
+            Self::Embeddings(_) => "embeddings",
+        }
+    }
+
     /// The chat request, if it is one.
     #[must_use]
     pub fn chat(&self) -> Option<&ChatRequest> {

@@ -107,7 +107,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
     let learner = ExtractLearner::new(
         Arc::clone(&store),
-        decide(Arc::clone(&schema), Arc::clone(&random)),
+        decide(Arc::clone(&schema), Arc::clone(&random), Arc::clone(&metrics)),
         Arc::clone(&cached) as Arc<_>,
         cached,
         Arc::clone(&clock),
@@ -138,7 +138,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         idle: config.timeouts.idle.unwrap_or_default(),
         total: config.timeouts.total.unwrap_or_default(),
     };
-    let retry = Retry { attempts: config.retry.attempts };
+    let retry = Retry { attempts: config.retry.attempts, cooldown: config.retry.cooldown };
     let digests = Arc::new(Digests::new(DIGEST_CACHE_BYTES));
     let upstream = Route::new(
         Arc::clone(&routes),
@@ -280,6 +280,7 @@ fn routes(config: &Config) -> Result<Routes, BuildError> {
                 ProviderKey::None => Auth::None,
             },
             headers,
+            max_sensitivity: entry.max_sensitivity,
             connect_timeout,
         })
         .map_err(|error| failed(error.causes().unwrap_or_else(|| error.to_string())))?;
@@ -291,17 +292,17 @@ fn routes(config: &Config) -> Result<Routes, BuildError> {
     }
     let mut models = Vec::new();
     for model in &config.models {
-        // Lower order first; within one order the heavier first.
-        let mut targets: Vec<_> = model.targets.iter().filter(|t| t.weight > 0).collect();
-        targets.sort_by_key(|t| (t.order, std::cmp::Reverse(t.weight)));
-        let targets = targets
-            .into_iter()
+        let targets = model
+            .targets
+            .iter()
             .filter_map(|target| {
                 Some(TargetConfig {
                     provider: Arc::clone(providers.get(target.provider.as_str())?),
                     model: target.model.clone(),
                     window: target.window.map(|n| n as usize),
                     max_output: target.max_output.map(|n| n as usize),
+                    order: target.order,
+                    weight: target.weight,
                 })
             })
             .collect();

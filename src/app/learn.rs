@@ -1,6 +1,7 @@
 //! Ties the write path together: what the learner reads, how it decides, who is told.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 
@@ -10,7 +11,7 @@ use crate::jobs::{Decide, DecideArgs, FactSource, LearnObserver};
 use crate::memory::{Action, Fact, KeySchema, Scope};
 use crate::recall::Recall;
 use crate::store::{Learned, ProposalStatus, StoreError};
-use crate::telemetry::{ExtractOutcome, ExtractReason, FactAction, Metrics};
+use crate::telemetry::{ExtractOutcome, ExtractReason, FactAction, Metrics, names};
 
 /// The recall cache, as the write path sees it.
 pub(super) struct Cached {
@@ -62,17 +63,23 @@ fn fact_action(action: Action) -> FactAction {
 }
 
 /// The rules path as the learner calls it.
-pub(super) fn decide(schema: Arc<KeySchema>, random: Arc<dyn Random>) -> Arc<Decide> {
+pub(super) fn decide(schema: Arc<KeySchema>, random: Arc<dyn Random>, metrics: Arc<Metrics>) -> Arc<Decide> {
     Arc::new(move |args: DecideArgs<'_>| {
-        extract::decide(&DecideInput {
-            turn: args.turn,
-            facts: args.facts,
-            schema: &schema,
-            revision: args.revision,
-            now: args.now,
-            ids: &*random,
-            tombstoned: args.barred,
-            mentioning: args.mentioning,
-        })
+        let begun = Instant::now();
+        let span = tracing::debug_span!(names::EXTRACT, backstory.exchange.id = %args.turn.exchange);
+        let learned = span.in_scope(|| {
+            extract::decide(&DecideInput {
+                turn: args.turn,
+                facts: args.facts,
+                schema: &schema,
+                revision: args.revision,
+                now: args.now,
+                ids: &*random,
+                tombstoned: args.barred,
+                mentioning: args.mentioning,
+            })
+        });
+        metrics.extract_seconds.observe(begun.elapsed().as_secs_f64());
+        learned
     })
 }

@@ -16,19 +16,21 @@ use tower::{Layer, Service};
 
 use super::body::{BodyError, ReplyBody};
 use crate::base::{ErrorKind, GatewayError};
+use crate::telemetry::{Held, Metrics};
 
 /// Refuses with 503 when `max_concurrency` requests are being served. It does not queue: a client that retries is
 /// better off than one that waits unseen.
 #[derive(Clone, Debug)]
 pub struct Admit {
     permits: Arc<Semaphore>,
+    metrics: Arc<Metrics>,
 }
 
 impl Admit {
     /// Makes the layer over permits that several routes may share.
     #[must_use]
-    pub fn new(permits: Arc<Semaphore>) -> Self {
-        Self { permits }
+    pub fn new(permits: Arc<Semaphore>, metrics: Arc<Metrics>) -> Self {
+        Self { permits, metrics }
     }
 }
 
@@ -36,7 +38,7 @@ impl<S> Layer<S> for Admit {
     type Service = Admitting<S>;
 
     fn layer(&self, inner: S) -> Admitting<S> {
-        Admitting { inner, permits: Arc::clone(&self.permits) }
+        Admitting { inner, shared: self.clone() }
     }
 }
 
@@ -44,7 +46,7 @@ impl<S> Layer<S> for Admit {
 #[derive(Clone, Debug)]
 pub struct Admitting<S> {
     inner: S,
-    permits: Arc<Semaphore>,
+    shared: Admit,
 }
 
 impl<S, R> Service<R> for Admitting<S>
@@ -61,7 +63,7 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.shared.permits).try_acquire_owned() else {
             return Box::pin(async {
                 Err(GatewayError::new(
                     ErrorKind::Overloaded,
@@ -70,10 +72,11 @@ where
                 .with_retry_after(Duration::from_secs(1)))
             });
         };
+        let held = (permit, self.shared.metrics.in_flight());
         let reply = self.inner.call(request);
         Box::pin(async move {
             let reply = reply.await?;
-            Ok(reply.map(|inner| AdmittedBody { inner, permit: Some(permit) }.boxed_unsync()))
+            Ok(reply.map(|inner| AdmittedBody { inner, held: Some(held) }.boxed_unsync()))
         })
     }
 }
@@ -83,7 +86,7 @@ pin_project! {
     struct AdmittedBody {
         #[pin]
         inner: ReplyBody,
-        permit: Option<OwnedSemaphorePermit>,
+        held: Option<(OwnedSemaphorePermit, Held)>,
     }
 }
 
@@ -95,7 +98,7 @@ impl Body for AdmittedBody {
         let this = self.project();
         let frame = this.inner.poll_frame(cx);
         if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
-            *this.permit = None;
+            *this.held = None;
         }
         frame
     }
@@ -120,7 +123,7 @@ mod tests {
     async fn a_slot_is_held_until_the_body_ends() {
         let permits = Arc::new(Semaphore::new(1));
         let service = ServiceBuilder::new()
-            .layer(Admit::new(Arc::clone(&permits)))
+            .layer(Admit::new(Arc::clone(&permits), Arc::default()))
             .service(service_fn(|(): ()| async { Ok::<_, GatewayError>(Response::new(full("reply"))) }));
 
         let reply = service.clone().oneshot(()).await.unwrap();

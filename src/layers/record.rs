@@ -18,7 +18,7 @@ use tower::{Layer, Service};
 use super::body::ReplyBody;
 use super::reserve::Reservation;
 use super::tee::{Tee, TeeOptions};
-use super::turn::{self, Answered};
+use super::turn::{self, Answered, Ended};
 use crate::base::{Clock, GatewayError};
 use crate::context::Fitted;
 use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
@@ -156,16 +156,14 @@ impl Outcome {
                 metrics.observe_token_estimate(estimate as u64, usage.prompt_tokens);
             }
         }
-        let finished = turn::finished(
-            &self.call,
-            &self.recall,
-            self.shared.trace,
-            self.answered.as_ref(),
-            self.state.take(),
-            ending.text,
-            ending.complete,
-            self.shared.clock.now(),
-        )?;
+        let ended = Ended {
+            state: self.state.take(),
+            reply: ending.text,
+            complete: ending.complete,
+            trace: self.shared.trace,
+            at: self.shared.clock.now(),
+        };
+        let finished = turn::finished(&self.call, &self.recall, self.answered.as_ref(), ended)?;
         Some(slot?.finish(finished))
     }
 

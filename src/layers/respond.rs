@@ -16,7 +16,7 @@ use tracing::Instrument;
 use super::body::{ReplyBody, full};
 use crate::base::{Clock, ErrorKind, ExchangeId, GatewayError, Random, RequestId};
 use crate::exchange::Stamp;
-use crate::telemetry::{Label, Metrics, Outcome, Route};
+use crate::telemetry::{Label, Metrics, Outcome, Route, names};
 use crate::wire::fault::envelope;
 
 /// A request with its names and times.
@@ -94,7 +94,7 @@ where
             at,
             started: Instant::now(),
         };
-        let span = tracing::debug_span!("request", request_id = %stamp.id, route = route.text());
+        let span = tracing::debug_span!(names::REQUEST, backstory.request.id = %stamp.id, http.route = route.text());
         Box::pin(
             async move {
                 let mut reply = match inner.call(Arrived { stamp, http }).await {

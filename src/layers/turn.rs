@@ -32,6 +32,21 @@ pub(super) struct Answered {
     pub(super) context: String,
 }
 
+/// How an exchange ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// The conversation state that came up with it.
+    pub(super) state: Option<(StateKey, TurnState)>,
+    /// The reply's text.
+    pub(super) reply: Option<String>,
+    /// Whether the reply ended as it should.
+    pub(super) complete: bool,
+    /// Whether what was shown is kept.
+    pub(super) trace: bool,
+    /// When it ended.
+    pub(super) at: Time,
+}
+
 /// Returns the state to keep for the newest user turn; `None` where memory is not read, or there is no user turn.
 pub(super) fn state(call: &Call, recall: &Recall, fitted: &Fitted) -> Option<(StateKey, TurnState)> {
     let (chat, chain, scope) = (call.payload.chat()?, recall.chain.as_ref()?, call.identity.scope.as_ref()?);
@@ -53,16 +68,8 @@ pub(super) fn state(call: &Call, recall: &Recall, fitted: &Fitted) -> Option<(St
 }
 
 /// Puts together what one exchange leaves in the outbox.
-pub(super) fn finished(
-    call: &Call,
-    recall: &Recall,
-    trace: bool,
-    answered: Option<&Answered>,
-    state: Option<(StateKey, TurnState)>,
-    reply: Option<String>,
-    complete: bool,
-    at: Time,
-) -> Option<Finished> {
+pub(super) fn finished(call: &Call, recall: &Recall, answered: Option<&Answered>, ended: Ended) -> Option<Finished> {
+    let Ended { state, reply, complete, trace, at } = ended;
     let scope = call.identity.scope.clone()?;
     let write = call.identity.memory.write;
     let shown = answered.filter(|_| trace).map(|answered| Shown {

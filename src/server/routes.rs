@@ -11,7 +11,7 @@ use axum::routing::{any, get, post_service};
 use http::header::{ALLOW, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use tower::ServiceExt;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::catch_panic::{CatchPanicLayer, ResponseForPanic};
 
 use super::stack::gateway;
 use super::{guard, models};
@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
 use crate::exchange::Stamp;
 use crate::layers::{Kind, respond};
-use crate::telemetry::{self, Outcome, Route};
+use crate::telemetry::{self, Metrics, Outcome, Route};
 use crate::upstream::UpstreamBody;
 
 /// Builds the router of the data listener.
@@ -45,7 +45,7 @@ pub fn routes(app: &Arc<App>) -> Router {
         .fallback(|method: Method, uri: Uri| async move { plain_error(&no_such_path(&method, &uri)) })
         .method_not_allowed_fallback(not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(app), guarded))
-        .layer(CatchPanicLayer::custom(panicked))
+        .layer(CatchPanicLayer::custom(Panicked(Arc::clone(&app.metrics))))
 }
 
 /// Paths under `/v1/` that are not ours: passed through for those who may.
@@ -136,8 +136,17 @@ fn plain_error(error: &GatewayError) -> Response<Body> {
     respond(error, RequestId(0)).map(Body::new)
 }
 
-fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response<Body> {
-    plain_error(&GatewayError::internal("a request panicked"))
+/// A panic in one request is a 500 for that request, and is counted.
+#[derive(Clone)]
+struct Panicked(Arc<Metrics>);
+
+impl ResponseForPanic for Panicked {
+    type ResponseBody = Body;
+
+    fn response_for_panic(&mut self, _: Box<dyn std::any::Any + Send + 'static>) -> Response<Body> {
+        self.0.panics.inc();
+        plain_error(&GatewayError::internal("a request panicked"))
+    }
 }
 
 fn stamp(app: &App) -> Stamp {

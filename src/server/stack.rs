@@ -54,7 +54,7 @@ where
         // Above this line there are no errors, only replies.
         .layer(Respond::new(Arc::clone(&app.clock), Arc::clone(&app.random), Arc::clone(&app.metrics), route))
         // The permit is held by the reply's body, not by its future. Above all work, so that a refusal costs nothing.
-        .layer(Admit::new(Arc::clone(&app.permits)))
+        .layer(Admit::new(Arc::clone(&app.permits), Arc::clone(&app.metrics)))
         .layer(StageLayer::new(Authenticate(Arc::clone(&app.keys)))) // Arrived -> Authenticated
         // After the key is known: strangers cannot make us read a body.
         .layer(StageLayer::new(Decode { kind, max_body_bytes: app.settings.max_body_bytes })) // -> Decoded

@@ -51,7 +51,9 @@ impl Health {
 
 /// Reads `Retry-After`: seconds, or `retry-after-ms`. The date form needs a clock that agrees with the server's, and is passed over.
 pub(super) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+    let number = |name: &str| {
+        headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0)
+    };
     number("retry-after-ms")
         .map(|ms| Duration::from_secs_f64((ms / 1000.0).min(LONGEST.as_secs_f64())))
         .or_else(|| number("retry-after").map(|s| Duration::from_secs_f64(s.min(LONGEST.as_secs_f64()))))

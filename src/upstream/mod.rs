@@ -6,6 +6,7 @@
 mod attempt;
 mod body;
 mod headers;
+mod health;
 mod passthrough;
 mod plan;
 mod probe;

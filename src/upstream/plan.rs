@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use moka::sync::Cache;
 
+use super::health::Health;
 use super::provider::Provider;
 use crate::base::{ErrorKind, GatewayError};
 use crate::context;
@@ -26,12 +27,14 @@ pub struct Target {
     pub fit: context::Target,
     /// It refused `stream_options`: it is not asked for usage again.
     pub refuses_usage: AtomicBool,
+    /// How it has been doing.
+    pub(super) health: Health,
 }
 
 /// What stands in the config about one target.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
-    /// Index into the providers.
+    /// Where it goes.
     pub provider: Arc<Provider>,
     /// The upstream model.
     pub model: String,
@@ -39,12 +42,24 @@ pub struct TargetConfig {
     pub window: Option<usize>,
     /// Its output limit; `None` = as the model table says.
     pub max_output: Option<usize>,
+    /// Lower ones are tried first.
+    pub order: u32,
+    /// Share among targets of the same order; 0 = only when all others of it failed.
+    pub weight: u32,
+}
+
+/// A target and its place.
+#[derive(Debug)]
+struct Placed {
+    target: Arc<Target>,
+    order: u32,
+    weight: u32,
 }
 
 /// All names and where they lead.
 #[derive(Debug)]
 pub struct Routes {
-    models: HashMap<String, Vec<Arc<Target>>>,
+    models: HashMap<String, Vec<Placed>>,
     names: Vec<String>,
     default: Option<Arc<Provider>>,
     table: &'static ModelTable,
@@ -52,7 +67,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Makes the routes of configured models, each with its targets in the order in which they are tried; names that are not configured go to `default`, if there is one.
+    /// Makes the routes of configured models; names that are not configured go to `default`, if there is one.
     #[must_use]
     pub fn new(
         models: Vec<(String, Vec<TargetConfig>)>,
@@ -63,7 +78,13 @@ impl Routes {
         let models = models
             .into_iter()
             .map(|(name, targets)| {
-                let targets = targets.into_iter().map(|t| Arc::new(Target::configured(&name, t, table))).collect();
+                let place = |config: TargetConfig| Placed {
+                    order: config.order,
+                    weight: config.weight,
+                    target: Arc::new(Target::configured(&name, config, table)),
+                };
+                let mut targets: Vec<Placed> = targets.into_iter().map(place).collect();
+                targets.sort_by_key(|t| t.order);
                 (name, targets)
             })
             .collect();
@@ -88,11 +109,12 @@ impl Routes {
         principal.models.is_empty() || principal.models.iter().any(|m| m == model)
     }
 
-    /// Returns the targets of a model, first choice first; never empty.
+    /// Returns the targets of a model, first choice first; never empty. Among targets of one order the weights decide, by
+    /// `spread`, a number that differs between requests.
     ///
     /// # Errors
     /// 404 `model_not_found` when the name leads nowhere or this key may not use it; both read alike.
-    pub fn plan(&self, principal: &Principal, model: &str) -> Result<Vec<Arc<Target>>, GatewayError> {
+    pub fn plan(&self, principal: &Principal, model: &str, spread: u64) -> Result<Vec<Arc<Target>>, GatewayError> {
         let unknown = || {
             GatewayError::new(
                 ErrorKind::ModelNotFound,
@@ -104,7 +126,7 @@ impl Routes {
             return Err(unknown());
         }
         if let Some(targets) = self.models.get(model) {
-            return Ok(targets.clone());
+            return Ok(arranged(targets, spread));
         }
         let provider = self.default.as_ref().ok_or_else(unknown)?;
         if let Some(target) = self.unconfigured.get(model) {
@@ -127,25 +149,88 @@ impl Target {
             fit: context::Target {
                 window: config.window.or(known.window),
                 max_output: config.max_output.or(known.max_output),
+                max_sensitivity: config.provider.max_sensitivity,
                 model: (config.model != alias).then_some(config.model),
                 ..known
             },
             provider: config.provider,
             refuses_usage: AtomicBool::new(false),
+            health: Health::default(),
         }
     }
 
     fn passing(provider: Arc<Provider>, model: &str, table: &ModelTable) -> Self {
         Self {
             label: format!("{}/{}", provider.name, clipped(model)),
-            fit: context::Target::for_model(table, model),
+            fit: context::Target {
+                max_sensitivity: provider.max_sensitivity,
+                ..context::Target::for_model(table, model)
+            },
             provider,
             refuses_usage: AtomicBool::new(false),
+            health: Health::default(),
         }
     }
+}
+
+/// Arranges targets: order by order, and within one order drawn by weight, without putting back.
+fn arranged(targets: &[Placed], mut spread: u64) -> Vec<Arc<Target>> {
+    let mut out = Vec::with_capacity(targets.len());
+    for group in targets.chunk_by(|a, b| a.order == b.order) {
+        let mut left: Vec<&Placed> = group.iter().collect();
+        while !left.is_empty() {
+            let sum: u64 = left.iter().map(|t| u64::from(t.weight)).sum();
+            let drawn = spread.checked_rem(sum).unwrap_or(0);
+            let mut passed = 0;
+            let at = left.iter().position(|t| {
+                passed += u64::from(t.weight);
+                passed > drawn
+            });
+            out.push(Arc::clone(&left.remove(at.unwrap_or(0)).target));
+            spread = spread.rotate_right(17);
+        }
+    }
+    out
 }
 
 /// A model name short and plain enough for a header and an error text.
 fn clipped(model: &str) -> String {
     model.chars().filter(|c| c.is_ascii_graphic()).take(120).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+    use std::time::Duration;
+
+    use crate::memory::Sensitivity;
+    use crate::upstream::{Auth, ProviderConfig};
+
+    fn placed(model: &str, order: u32, weight: u32) -> Placed {
+        let provider = Provider::new(ProviderConfig {
+            name: "p".to_owned(),
+            base_url: "http://127.0.0.1:1/v1".to_owned(),
+            auth: Auth::None,
+            headers: http::HeaderMap::new(),
+            max_sensitivity: Sensitivity::Sensitive,
+            connect_timeout: Duration::from_secs(1),
+        })
+        .unwrap();
+        Placed { target: Arc::new(Target::passing(Arc::new(provider), model, ModelTable::built_in())), order, weight }
+    }
+
+    #[test]
+    fn weights_decide_within_an_order_and_no_target_is_left_out() {
+        let targets = [placed("a", 0, 3), placed("b", 0, 1), placed("spare", 0, 0), placed("last", 1, 1)];
+        let mut first: HashMap<String, u32> = HashMap::new();
+        for spread in 0..400_u64 {
+            let plan = arranged(&targets, spread.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let labels: Vec<&str> = plan.iter().map(|t| t.label.as_str()).collect();
+            assert_eq!(labels.len(), 4);
+            assert_eq!(labels[2..], ["p/spare", "p/last"]);
+            *first.entry(labels[0].to_owned()).or_default() += 1;
+        }
+        assert!((260..340).contains(&first["p/a"]), "{first:?}");
+    }
 }

@@ -8,6 +8,7 @@ use reqwest::Url;
 
 use crate::base::{GatewayError, Secret};
 use crate::exchange::Credential;
+use crate::memory::Sensitivity;
 
 /// How we authenticate to a provider.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct ProviderConfig {
     pub auth: Auth,
     /// Headers added to each request.
     pub headers: HeaderMap,
+    /// The most sensitive memory that may be sent there.
+    pub max_sensitivity: Sensitivity,
     /// How long a connection may take to come up.
     pub connect_timeout: Duration,
 }
@@ -43,6 +46,8 @@ pub struct Provider {
     pub auth: Auth,
     /// Headers added to each request.
     pub headers: HeaderMap,
+    /// The most sensitive memory that may be sent there.
+    pub max_sensitivity: Sensitivity,
     base: Url,
     http: reqwest::Client,
 }
@@ -74,7 +79,8 @@ impl Provider {
             http = http.no_proxy();
         }
         let http = http.build().map_err(GatewayError::internal)?;
-        Ok(Self { name: config.name, auth: config.auth, headers: config.headers, base, http })
+        let ProviderConfig { name, auth, headers, max_sensitivity, .. } = config;
+        Ok(Self { name, auth, headers, max_sensitivity, base, http })
     }
 
     /// The URL of a path under the base; `tail` may carry a query.

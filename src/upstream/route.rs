@@ -16,13 +16,14 @@ use tracing::Instrument;
 use super::attempt::{self, AttemptError, Next, judge};
 use super::body::{BodyLimits, UpstreamBody, UpstreamBodyError};
 use super::headers::{downward, upward};
+use super::health::{Failed, retry_after};
 use super::passthrough::unanswered;
 use super::plan::{Routes, Target};
 use super::provider::Auth;
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{self, Digests, FitError, FitInput, Fitted};
-use crate::exchange::{Payload, Recalled, Routed};
-use crate::telemetry::{AttemptOutcome, Metrics};
+use crate::exchange::{Call, Payload, Recalled, Routed};
+use crate::telemetry::{AttemptOutcome, Metrics, names};
 use crate::tokens::Counter;
 use crate::wire::{FirstEvent, fault, first_event};
 
@@ -51,6 +52,8 @@ pub struct Timeouts {
 pub struct Retry {
     /// Tries per target; 1 = no repeat.
     pub attempts: u32,
+    /// How long a target that failed is left alone, when it does not say so itself.
+    pub cooldown: Duration,
 }
 
 /// The innermost service of the stack.
@@ -65,15 +68,19 @@ struct Shared {
     timeouts: Timeouts,
     retry: Retry,
     metrics: Arc<Metrics>,
+    started: Instant,
 }
 
 /// How one attempt ended without an answer for the client.
 enum Failure {
     /// An answer that is worth trying elsewhere; it is the client's when nothing better comes.
-    Answer(Box<(Response<UpstreamBody>, Prepared)>),
+    Answer(Answer),
     /// No answer.
     None(AttemptError),
 }
+
+/// An answer, and what was sent for it.
+type Answer = Box<(Response<UpstreamBody>, Prepared)>;
 
 /// What is sent to a target.
 #[derive(Clone)]
@@ -95,7 +102,7 @@ impl Route {
         retry: Retry,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self(Arc::new(Shared { routes, counter, digests, timeouts, retry, metrics }))
+        Self(Arc::new(Shared { routes, counter, digests, timeouts, retry, metrics, started: Instant::now() }))
     }
 
     /// Returns what would be sent to the first target, and its label; nobody is called.
@@ -126,7 +133,8 @@ impl Service<Recalled<()>> for Route {
 impl Shared {
     /// What would be sent to the first target, for `explain`.
     async fn preview(&self, request: &Recalled<()>) -> Result<(Fitted, String), GatewayError> {
-        let plan = self.routes.plan(&request.call.principal, request.call.payload.model())?;
+        let call = &request.call;
+        let plan = self.routes.plan(&call.principal, call.payload.model(), spread(call))?;
         let target = plan.first().ok_or_else(|| GatewayError::internal("a plan without targets"))?;
         let fitted = self.prepare(request, target).await?.fitted;
         let fitted =
@@ -136,9 +144,12 @@ impl Shared {
 
     async fn run(&self, request: &Recalled<()>) -> Result<Routed<UpstreamBody>, GatewayError> {
         let call = &request.call;
-        let plan = self.routes.plan(&call.principal, call.payload.model())?;
+        let plan = self.routes.plan(&call.principal, call.payload.model(), spread(call))?;
+        let plan = self.not_cooling(plan)?;
         let mut attempts = 0;
-        let mut last: Option<(Failure, &Arc<Target>)> = None;
+        // The last answer is worth more to a client than a later silence.
+        let mut answered: Option<(Answer, &Arc<Target>)> = None;
+        let mut silent: Option<AttemptError> = None;
         let mut refused: Option<GatewayError> = None;
 
         for (at, target) in plan.iter().enumerate() {
@@ -154,27 +165,76 @@ impl Shared {
             };
             for repeat in 0..self.retry.attempts.max(1) {
                 if repeat > 0 {
-                    tokio::time::sleep(backoff(repeat, call.stamp.id.0)).await;
+                    tokio::time::sleep(backoff(repeat, spread(call))).await;
                 }
                 attempts += 1;
-                let span = tracing::debug_span!("attempt", target = target.label, attempt = attempts);
+                if attempts == 1 {
+                    self.metrics.overhead_seconds.observe(call.stamp.started.elapsed().as_secs_f64());
+                }
+                let span = tracing::debug_span!(
+                    names::ATTEMPT,
+                    gen_ai.operation.name = call.payload.operation(),
+                    gen_ai.provider.name = target.provider.name,
+                    gen_ai.request.model = target.label,
+                    backstory.attempt = attempts,
+                );
                 let outcome = self.attempt(request, target, prepared.clone(), more).instrument(span).await;
                 match outcome {
                     Ok((response, prepared)) => {
+                        target.health.succeeded();
                         return Ok(self.routed(response, prepared, target, attempts));
                     }
-                    Err(failure) => last = Some((failure, target)),
+                    Err(Failure::Answer(answer)) => {
+                        self.note_failure(target, Some(&answer.0), plan.len());
+                        answered = Some((answer, target));
+                    }
+                    Err(Failure::None(error)) => {
+                        self.note_failure(target, None, plan.len());
+                        silent = Some(error);
+                    }
                 }
             }
         }
-        match last {
-            Some((Failure::Answer(answer), target)) => {
+        match (answered, silent) {
+            (Some((answer, target)), _) => {
                 let (response, prepared) = *answer;
                 Ok(self.routed(response, prepared, target, attempts))
             }
-            Some((Failure::None(error), _)) => Err(unanswered(&error)),
-            None => Err(refused.unwrap_or_else(|| GatewayError::internal("a plan without targets"))),
+            (None, Some(error)) => Err(unanswered(&error)),
+            (None, None) => Err(refused.unwrap_or_else(|| GatewayError::internal("a plan without targets"))),
         }
+    }
+
+    /// Leaves out the targets that cool. A route with one target never cools: its upstream's own answer is the best there is.
+    fn not_cooling(&self, plan: Vec<Arc<Target>>) -> Result<Vec<Arc<Target>>, GatewayError> {
+        if plan.len() < 2 {
+            return Ok(plan);
+        }
+        let now = self.now_ms();
+        let cooling: Vec<_> = plan.iter().map(|target| target.health.cooling(now)).collect();
+        if cooling.iter().all(Option::is_some) {
+            let soonest = cooling.iter().flatten().map(|(left, _)| *left).min().unwrap_or_default();
+            let limited = cooling.iter().flatten().all(|(_, limited)| *limited);
+            let kind = if limited { ErrorKind::RateLimited } else { ErrorKind::Overloaded };
+            let public = "every target of this model failed a moment ago and is left alone for now";
+            return Err(GatewayError::new(kind, public).with_retry_after(soonest));
+        }
+        Ok(plan.into_iter().zip(cooling).filter(|(_, cooling)| cooling.is_none()).map(|(target, _)| target).collect())
+    }
+
+    fn note_failure(&self, target: &Target, answer: Option<&Response<UpstreamBody>>, n_targets: usize) {
+        // Where the client's own key was refused, the target is not at fault.
+        if n_targets < 2 {
+            return;
+        }
+        let limited = answer.is_some_and(|answer| answer.status() == StatusCode::TOO_MANY_REQUESTS);
+        let why = if limited { Failed::Limited } else { Failed::Otherwise };
+        let wait = answer.and_then(|answer| retry_after(answer.headers()));
+        target.health.failed(why, wait, self.retry.cooldown, self.now_ms());
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn routed(
@@ -205,7 +265,8 @@ impl Shared {
             Payload::Chat(chat) => chat,
         };
         let memory = call.identity.memory.read || call.identity.memory.write;
-        let counted = memory || call.policy.max_input_tokens > 0 || call.budget_header.is_some();
+        let counted =
+            memory || call.principal.counts_tokens || call.policy.max_input_tokens > 0 || call.budget_header.is_some();
         let ask_usage = chat.stream()
             && counted
             && chat.include_usage() != Some(true)
@@ -410,9 +471,14 @@ fn is_sse(answer: &Response<UpstreamBody>) -> bool {
     answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).is_some_and(|t| t.starts_with("text/event-stream"))
 }
 
+/// A number that differs between requests: the random part of its id.
+fn spread(call: &Call) -> u64 {
+    call.stamp.id.0 as u64
+}
+
 /// How long to wait before the `repeat`-th repeat: 100 ms doubling up to 2 s, less up to half by a number that differs between requests.
-fn backoff(repeat: u32, spread: u128) -> Duration {
+fn backoff(repeat: u32, spread: u64) -> Duration {
     let base = 100_u64.saturating_mul(1 << repeat.saturating_sub(1).min(5)).min(2_000);
-    let jitter = (spread as u64) % (base / 2 + 1);
+    let jitter = spread % (base / 2 + 1);
     Duration::from_millis(base - jitter)
 }
