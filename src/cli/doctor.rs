@@ -23,7 +23,6 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let mut findings = vec![good("the config has no mistakes".to_owned())];
     findings.extend(config.unsupported().into_iter().map(bad));
     findings.push(listen(&config).await);

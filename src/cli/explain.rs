@@ -54,7 +54,6 @@ pub(super) async fn run(args: ExplainArgs) -> ExitCode {
 async fn explain(args: &ExplainArgs) -> Result<String, String> {
     let config = args.config.load().map_err(|errors| errors.to_string())?;
     let body = read(&args.file).map_err(|error| format!("{} cannot be read: {error}", args.file))?;
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let parts = Parts { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
     let app = build(&config, &SystemEnv, parts).await.map_err(|error| error.to_string())?;
     // Nothing is learned here: the background work ends before it begins.

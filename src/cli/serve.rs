@@ -37,10 +37,6 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
     if telemetry::init(config.telemetry.log, &config.telemetry.level, wanted.as_deref()).is_err() {
         complain("a log is installed already; using it");
     }
-    // Two crypto providers may be in the build; rustls wants to be told.
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
-        tracing::debug!("a TLS crypto provider is installed already");
-    }
     let listener = match TcpListener::bind(config.server.listen).await {
         Ok(listener) => listener,
         Err(error) => {

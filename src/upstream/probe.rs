@@ -13,7 +13,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A sentence without the URL: it may carry secrets.
 pub async fn probe(base_url: &str, key: Option<&Secret>) -> Result<u16, String> {
     let client =
-        reqwest::Client::builder().timeout(PROBE_TIMEOUT).build().map_err(|error| error.without_url().to_string())?;
+        super::provider::client().timeout(PROBE_TIMEOUT).build().map_err(|error| error.without_url().to_string())?;
     let mut request = client.get(format!("{}/models", base_url.trim_end_matches('/')));
     if let Some(key) = key {
         request = request.bearer_auth(key.expose());

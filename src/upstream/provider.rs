@@ -69,7 +69,7 @@ impl Provider {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        let mut http = reqwest::Client::builder()
+        let mut http = client()
             // A redirect would carry the credentials to a host that nobody named.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(config.connect_timeout)
@@ -123,6 +123,13 @@ impl Provider {
             Auth::Client | Auth::None => None,
         }
     }
+}
+
+/// Starts an HTTP client. rustls wants to be told which cryptography to use; the first call tells it.
+pub(super) fn client() -> reqwest::ClientBuilder {
+    // Fails when one is installed already, which is all we want.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
 }
 
 fn sensitive(mut value: HeaderValue) -> HeaderValue {
