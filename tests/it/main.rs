@@ -3,6 +3,11 @@
 //! One binary, a module a subject. Each test starts a gateway of its own and is named after what is right; the comment
 //! above it names the report that it guards against.
 
+mod context;
+mod erasure;
+mod injection;
+mod isolation;
+mod memory;
 mod properties;
 mod stream;
 mod support;
