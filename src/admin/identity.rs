@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use http::HeaderMap;
 
 use super::memory::{Caller, Changed, Identify};
 use crate::access::identify;
 use crate::app::App;
-use crate::base::GatewayError;
+use crate::base::{EpisodeId, GatewayError};
 use crate::config::ApiAccess;
 use crate::exchange::MemoryApi;
 use crate::memory::Scope;
@@ -42,8 +43,16 @@ impl Identify for ByKey {
 /// The caches of this process.
 pub(super) struct Caches(pub(super) Arc<App>);
 
+#[async_trait]
 impl Changed for Caches {
     fn changed(&self, scope: &Scope) {
         self.0.forget_cached(scope);
+    }
+
+    async fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
+        if let Err(error) = self.0.recall.warm(scope).await {
+            tracing::warn!(%error, "could not look for episodes with a value that holds no more");
+        }
+        self.0.recall.mentioning(scope, value)
     }
 }

@@ -326,7 +326,10 @@ async fn a_deleted_fact_is_neither_listed_nor_shown_and_others_stay() {
     stack.ask("GET", &path).user("ann").send().await.must_be_error(404);
     assert_eq!(stack.facts("ann").await, ["identity.name = Ann Kowalski"]);
     let shown = stack.shown("ann", "What can I cook for lunch?").await;
-    assert!(!shown.contains("diet.allergy") && shown.contains("Kowalski"), "{shown}");
+    assert!(!shown.contains("peanuts") && shown.contains("Kowalski"), "{shown}");
+    // Nor by way of the episode in which it was said.
+    let shown = stack.shown("ann", "Do you remember that I said something about peanuts?").await;
+    assert!(!shown.contains("peanuts"), "{shown}");
 }
 
 // TrueMemory#256; ruvnet/ruflo#2878: parallel writers overwrote each other.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::call::{Caller, Write};
 use super::error::{Answer, ApiError};
+use super::mentions::{Gone, mark};
 use super::{Shared, render};
 use crate::base::{ErrorKind, FactId};
 use crate::memory::edit::{EditCx, EditError};
@@ -49,7 +50,12 @@ pub(super) async fn edit(
             return Ok(render::ok(&render::object(&fact)));
         }
         if apply(api, &call.scope, &changes).await? {
+            let before = fact;
             let fact = api.store.fact(&call.scope, id).await?.ok_or_else(no_such)?;
+            if fact.value != before.value {
+                mark(api, &call.scope, &[Gone { fact: id, value: before.value_text() }]).await?;
+                api.changed.changed(&call.scope);
+            }
             return Ok(render::ok(&render::object(&fact)));
         }
         // Someone wrote in between. With an expected version the next round answers 409, if it was this fact.
@@ -61,6 +67,10 @@ pub(super) async fn edit(
 pub(super) async fn apply(api: &Shared, scope: &Scope, changes: &[FactChange]) -> Answer<bool> {
     match api.store.apply(scope, changes).await {
         Ok(_) => {
+            let gone = changes.iter().filter(|change| !change.fact.is_current());
+            let gone: Vec<Gone> =
+                gone.map(|change| Gone { fact: change.fact.id, value: change.fact.value_text() }).collect();
+            mark(api, scope, &gone).await?;
             api.changed.changed(scope);
             Ok(true)
         }

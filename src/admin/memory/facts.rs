@@ -11,6 +11,7 @@ use super::edits::{TRIES, apply, busy, check_value, check_version, edit, existin
 use super::episodes::check_labels;
 use super::error::{Answer, ApiError};
 use super::listing::{self, Listing};
+use super::mentions::{Gone, mark};
 use super::{Shared, render};
 use crate::base::{ErrorKind, FactId, Time};
 use crate::memory::edit::{self as edits, EditCx, EditError, FactPatch, NewFact};
@@ -222,6 +223,7 @@ pub(super) async fn delete(
     if !api.store.delete_fact(&call.scope, id, api.clock.now()).await? {
         return Err(no_such());
     }
+    mark(&api, &call.scope, &[Gone { fact: id, value: fact.value_text() }]).await?;
     api.changed.changed(&call.scope);
     Ok(render::ok(&json!({ "id": id, "deleted": true })))
 }

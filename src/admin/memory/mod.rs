@@ -13,6 +13,7 @@ mod error;
 mod exchanges;
 mod facts;
 mod listing;
+mod mentions;
 mod render;
 mod subject;
 mod turns;
@@ -21,6 +22,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -32,17 +34,21 @@ use tracing::Instrument;
 
 pub use call::{Caller, Identify};
 
-use crate::base::{Clock, GatewayError, Random};
+use crate::base::{Clock, EpisodeId, GatewayError, Random};
 use crate::config::ApiAccess;
 use crate::memory::Scope;
 use crate::store::Store;
 use error::ApiError;
 use turns::Turns;
 
-/// Is told of every scope that was written, after the write: caches drop it.
+/// What is held in memory of a scope. It is told of every write, after it, and finds what must follow from one.
+#[async_trait]
 pub trait Changed: Send + Sync {
     /// The memories of this scope changed.
     fn changed(&self, scope: &Scope);
+
+    /// The episodes of the scope in which a value stands.
+    async fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId>;
 }
 
 /// What the handlers need.

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request};
 use axum::response::Response;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::base::{ErrorKind, ExchangeId, GatewayError, ManualClock, ProposalId, SeededRandom, Time};
+use crate::base::{EpisodeId, ErrorKind, ExchangeId, GatewayError, ManualClock, ProposalId, SeededRandom, Time};
 use crate::memory::{
     Candidate, Episode, Evidence, FactKind, Intent, ProposedBy, Sensitivity, SourceType, Speaker, Turn,
 };
@@ -47,9 +48,14 @@ impl Identify for FromHeaders {
 #[derive(Default)]
 struct Noted(Mutex<Vec<Scope>>);
 
+#[async_trait]
 impl Changed for Noted {
     fn changed(&self, scope: &Scope) {
         self.0.lock().unwrap().push(scope.clone());
+    }
+
+    async fn mentioning(&self, _: &Scope, _: &str) -> Vec<EpisodeId> {
+        Vec::new()
     }
 }
 
