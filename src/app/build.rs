@@ -150,7 +150,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     );
     let listen = config.server.listen;
     Ok(Arc::new(App {
-        passthrough: Arc::new(Passthrough::new(Arc::clone(&routes), timeouts)),
+        passthrough: Arc::new(Passthrough::new(Arc::clone(&routes), timeouts, config.server.max_body_bytes)),
         keys: Arc::new(keys(config, salt)),
         limits: limits(config),
         permits: Arc::new(Semaphore::new(config.server.max_concurrency.min(Semaphore::MAX_PERMITS))),

@@ -1,9 +1,13 @@
 //! Paths that we do not know: passed through as they are, to one provider, for those who may.
 
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use http_body::Body;
+use http_body::{Body, Frame};
+use http_body_util::{LengthLimitError, Limited};
 
 use super::attempt::{self, AttemptError};
 use super::body::{BodyLimits, UpstreamBody};
@@ -18,13 +22,14 @@ use crate::exchange::{Credential, Principal};
 pub struct Passthrough {
     routes: Arc<Routes>,
     timeouts: Timeouts,
+    max_body_bytes: usize,
 }
 
 impl Passthrough {
-    /// Passes to the default provider of `routes`.
+    /// Passes to the default provider of `routes`, bodies of at most `max_body_bytes`.
     #[must_use]
-    pub fn new(routes: Arc<Routes>, timeouts: Timeouts) -> Self {
-        Self { routes, timeouts }
+    pub fn new(routes: Arc<Routes>, timeouts: Timeouts, max_body_bytes: usize) -> Self {
+        Self { routes, timeouts, max_body_bytes }
     }
 
     /// Whether a key may reach a path (design, section 3): with the client's own key any, with a virtual key those that its
@@ -41,8 +46,8 @@ impl Passthrough {
     /// Sends the request on and returns upstream's answer; both bodies stream.
     ///
     /// # Errors
-    /// 404 for a path that the key may not reach, in the same words as for one that does not exist; 502 and 504 when no
-    /// answer comes.
+    /// 404 for a path that the key may not reach, in the same words as for one that does not exist; 413 for a body over the
+    /// limit, announced or not; 502 and 504 when no answer comes.
     pub async fn pass<B>(
         &self,
         principal: &Principal,
@@ -67,6 +72,12 @@ impl Passthrough {
         let tail = request.uri().path_and_query().map_or("", |p| p.as_str());
         let tail = tail.strip_prefix("/v1/").ok_or_else(not_found)?;
         let url = provider.url(tail).ok_or_else(not_found)?;
+        let most = self.max_body_bytes;
+        let too_large =
+            || GatewayError::new(ErrorKind::TooLarge, format!("the body is larger than the limit of {most} bytes"));
+        if request.body().size_hint().lower() > most as u64 {
+            return Err(too_large());
+        }
         let (authorization, own) = provider.authorization(credential);
         let mut headers = upward(request.headers(), own, authorization, &provider.headers);
         if let Some(length) = request.headers().get(http::header::CONTENT_LENGTH) {
@@ -74,13 +85,18 @@ impl Passthrough {
         }
         let method = request.method().clone();
         let body = request.into_body();
-        let body =
-            if body.is_end_stream() { reqwest::Body::default() } else { reqwest::Body::wrap(SyncBody::new(body)) };
+        let over = Arc::new(AtomicBool::new(false));
+        let body = if body.is_end_stream() {
+            reqwest::Body::default()
+        } else {
+            reqwest::Body::wrap(SyncBody::new(Limited::new(body, most), Arc::clone(&over)))
+        };
         let limits = BodyLimits { first: self.timeouts.header, idle: self.timeouts.idle, total: Default::default() };
         let answer = attempt::send(provider, method, url, headers, body, self.timeouts.header, limits).await;
-        let mut answer = answer.map_err(|error| unanswered(&error))?;
+        let mut answer =
+            answer.map_err(|error| if over.load(Ordering::Relaxed) { too_large() } else { unanswered(&error) })?;
         *answer.headers_mut() = downward(answer.headers());
-        Ok(answer)
+        Ok(attempt::masked(provider, credential, answer).await)
     }
 }
 
@@ -93,24 +109,33 @@ pub(super) fn unanswered(error: &AttemptError) -> GatewayError {
     GatewayError::new(kind, error.to_string())
 }
 
-/// reqwest wants a `Sync` body; nobody ever shares this one.
-struct SyncBody<B>(std::sync::Mutex<std::pin::Pin<Box<B>>>);
+/// reqwest wants a `Sync` body; nobody ever shares this one. It notes when the body turns out to be over its limit.
+struct SyncBody<B> {
+    body: Mutex<Pin<Box<Limited<B>>>>,
+    over: Arc<AtomicBool>,
+}
 
 impl<B> SyncBody<B> {
-    fn new(body: B) -> Self {
-        Self(std::sync::Mutex::new(Box::pin(body)))
+    fn new(body: Limited<B>, over: Arc<AtomicBool>) -> Self {
+        Self { body: Mutex::new(Box::pin(body)), over }
     }
 }
 
-impl<B: Body> Body for SyncBody<B> {
+impl<B> Body for SyncBody<B>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     type Data = B::Data;
-    type Error = B::Error;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
 
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<http_body::Frame<B::Data>, B::Error>>> {
-        let body = self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        body.as_mut().poll_frame(cx)
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
+        let this = &mut *self;
+        let body = this.body.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let polled = body.as_mut().poll_frame(cx);
+        if matches!(&polled, Poll::Ready(Some(Err(error))) if error.is::<LengthLimitError>()) {
+            this.over.store(true, Ordering::Relaxed);
+        }
+        polled
     }
 }

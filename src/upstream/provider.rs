@@ -106,21 +106,19 @@ impl Provider {
     /// The `Authorization` value for a request, and whether it is the client's own key.
     #[must_use]
     pub fn authorization(&self, credential: &Credential) -> (Option<HeaderValue>, bool) {
-        let (key, own) = match (&self.auth, credential) {
-            (Auth::Client, Credential::Client(key)) => (key.as_ref(), true),
-            (Auth::Key(key), _) => (Some(key), false),
-            (Auth::Client, Credential::Virtual) | (Auth::None, _) => (None, false),
-        };
+        let own = matches!((&self.auth, credential), (Auth::Client, Credential::Client(_)));
+        let key = self.key_for(credential);
         let value = key.and_then(|key| HeaderValue::from_str(&format!("Bearer {}", key.expose())).ok());
         (value.map(sensitive), own)
     }
 
-    /// Our own key for this provider, which must not show in an error that passes.
+    /// The key that is sent for a request with this credential; it must not show in an error that passes.
     #[must_use]
-    pub fn own_key(&self) -> Option<&Secret> {
-        match &self.auth {
-            Auth::Key(key) => Some(key),
-            Auth::Client | Auth::None => None,
+    pub fn key_for<'a>(&'a self, credential: &'a Credential) -> Option<&'a Secret> {
+        match (&self.auth, credential) {
+            (Auth::Client, Credential::Client(key)) => key.as_ref(),
+            (Auth::Key(key), _) => Some(key),
+            (Auth::Client, Credential::Virtual) | (Auth::None, _) => None,
         }
     }
 }

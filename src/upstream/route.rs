@@ -13,7 +13,7 @@ use http::{Method, Response, StatusCode};
 use tower::Service;
 use tracing::Instrument;
 
-use super::attempt::{self, AttemptError, Next, judge};
+use super::attempt::{self, AttemptError, MAX_ERROR_BYTES, Next, judge};
 use super::body::{BodyLimits, UpstreamBody, UpstreamBodyError};
 use super::headers::{downward, upward};
 use super::health::{Failed, retry_after};
@@ -25,12 +25,10 @@ use crate::context::{self, Digests, FitError, FitInput, Fitted};
 use crate::exchange::{Call, Payload, Recalled, Routed};
 use crate::telemetry::{AttemptOutcome, Metrics, names};
 use crate::tokens::Counter;
-use crate::wire::{FirstEvent, fault, first_event};
+use crate::wire::{FirstEvent, fault, first_event, scan};
 
 /// Requests from this size on are fitted off the async threads, in bytes: counting runs at about 15 MB/s.
 const FIT_INLINE_BYTES: usize = 16 * 1024;
-/// Error bodies are read up to this size, to mask keys and to see what they say.
-const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How much of a stream is looked at before it is passed on.
 const MAX_LOOK_BYTES: usize = 64 * 1024;
 
@@ -147,7 +145,6 @@ impl Shared {
         let plan = self.routes.plan(&call.principal, call.payload.model(), spread(call))?;
         let plan = self.not_cooling(plan)?;
         let mut attempts = 0;
-        // The last answer is worth more to a client than a later silence.
         let mut answered: Option<(Answer, &Arc<Target>)> = None;
         let mut silent: Option<AttemptError> = None;
         let mut refused: Option<GatewayError> = None;
@@ -195,14 +192,16 @@ impl Shared {
                 }
             }
         }
-        match (answered, silent) {
-            (Some((answer, target)), _) => {
-                let (response, prepared) = *answer;
-                Ok(self.routed(response, prepared, target, attempts))
-            }
-            (None, Some(error)) => Err(unanswered(&error)),
-            (None, None) => Err(refused.unwrap_or_else(|| GatewayError::internal("a plan without targets"))),
+        // An upstream's own words are worth more than ours, also when a later target said nothing.
+        if let Some((answer, target)) = answered {
+            let (response, prepared) = *answer;
+            return Ok(self.routed(response, prepared, target, attempts));
         }
+        Err(match (silent, refused) {
+            (Some(error), _) => unanswered(&error),
+            (None, Some(refused)) => refused,
+            (None, None) => GatewayError::internal("a plan without targets"),
+        })
     }
 
     /// Leaves out the targets that cool. A route with one target never cools: its upstream's own answer is the best there is.
@@ -328,15 +327,20 @@ impl Shared {
         let status = answer.status();
         if status.is_client_error() || status.is_server_error() {
             self.metrics.attempts.inc(AttemptOutcome::of_status(status.as_u16()));
-            let answer = self.masked(target, answer).await;
+            let answer = attempt::masked(&target.provider, &call.credential, answer).await;
             let client_key = matches!(target.provider.auth, Auth::Client);
             return match judge(status, client_key) {
                 Next::GoOn => Err(Failure::Answer(Box::new((answer, prepared)))),
                 Next::Stay => Ok((answer, prepared)),
             };
         }
-        if more && call.payload.stream() && is_sse(&answer) {
-            answer = match self.look(target, answer).await {
+        if more {
+            let looked = if call.payload.stream() && is_sse(&answer) {
+                self.look(target, answer).await
+            } else {
+                look_whole(target, answer).await
+            };
+            answer = match looked {
                 Ok(answer) => answer,
                 Err(failure) => {
                     self.metrics.attempts.inc(AttemptOutcome::ErrorEvent);
@@ -401,23 +405,6 @@ impl Shared {
         self.send(request, target, prepared.body.clone()).await.map_err(Failure::None)
     }
 
-    /// Masks our own key for the target in an error body, should it stand there (design, doubt 22).
-    async fn masked(&self, target: &Target, answer: Response<UpstreamBody>) -> Response<UpstreamBody> {
-        let Some(key) = target.provider.own_key() else {
-            return answer;
-        };
-        let (mut parts, mut body) = answer.into_parts();
-        let said = body.read_up_to(MAX_ERROR_BYTES).await;
-        match fault::mask_keys(&said, &[key.expose()]) {
-            Some(masked) => {
-                parts.headers.remove(http::header::CONTENT_LENGTH);
-                body.put_back(masked);
-            }
-            None => body.put_back(said),
-        }
-        Response::from_parts(parts, body)
-    }
-
     /// Looks at the first event of a stream before it is the client's: while another target could be tried, an error or
     /// a silence before the first content is a failure (design, section 10 and doubt 9).
     async fn look(&self, target: &Target, answer: Response<UpstreamBody>) -> Result<Response<UpstreamBody>, Looked> {
@@ -432,11 +419,11 @@ impl Shared {
             };
             match next.map_err(Looked::Nothing)? {
                 Some(Ok(bytes)) => seen.extend_from_slice(&bytes),
-                Some(Err(UpstreamBodyError::Idle(_))) => return Err(Looked::Nothing(self.silent(target))),
-                Some(Err(error)) => {
+                Some(Err(error)) => return Err(Looked::Nothing(broken(target, &error))),
+                None if matches!(first_event(&seen), FirstEvent::NeedMore | FirstEvent::RoleOnly) => {
                     return Err(Looked::Nothing(AttemptError::Unreachable {
                         provider: target.provider.name.clone(),
-                        reason: error.to_string(),
+                        reason: "its stream ended before it began".to_owned(),
                     }));
                 }
                 None => break,
@@ -459,9 +446,42 @@ impl Shared {
     }
 }
 
-/// Why the first look at a stream was a disappointment.
+/// Looks into a reply that is no stream, for an error inside a 200. Errors are short: a longer reply passes as it comes.
+async fn look_whole(target: &Target, answer: Response<UpstreamBody>) -> Result<Response<UpstreamBody>, Looked> {
+    let (parts, mut body) = answer.into_parts();
+    if body.remaining().is_some_and(|n| n > MAX_ERROR_BYTES as u64) {
+        return Ok(Response::from_parts(parts, body));
+    }
+    let mut said = BytesMut::new();
+    let mut whole = false;
+    while !whole && said.len() <= MAX_ERROR_BYTES {
+        match body.next().await {
+            Some(Ok(bytes)) => said.extend_from_slice(&bytes),
+            Some(Err(error)) => return Err(Looked::Nothing(broken(target, &error))),
+            None => whole = true,
+        }
+    }
+    let text = std::str::from_utf8(&said).ok().filter(|text| whole && scan::validate(text).is_ok());
+    let is_error = text.and_then(fault::upstream_error).is_some();
+    body.put_back(said.freeze());
+    let answer = Response::from_parts(parts, body);
+    if is_error { Err(Looked::Error(Box::new(answer))) } else { Ok(answer) }
+}
+
+/// A reply that broke off before any of it was the client's.
+fn broken(target: &Target, error: &UpstreamBodyError) -> AttemptError {
+    let provider = target.provider.name.clone();
+    match error {
+        UpstreamBodyError::Idle(after) | UpstreamBodyError::Total(after) => {
+            AttemptError::Timeout { provider, after: *after }
+        }
+        UpstreamBodyError::Broken(_) => AttemptError::Unreachable { provider, reason: error.to_string() },
+    }
+}
+
+/// Why the first look at a reply was a disappointment.
 enum Looked {
-    /// It begins with an error.
+    /// It is an error, or begins with one.
     Error(Box<Response<UpstreamBody>>),
     /// It does not begin.
     Nothing(AttemptError),
