@@ -10,7 +10,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use backstory::base::{EpisodeId, ExchangeId, Random, SeededRandom, Time};
 use backstory::memory::{Episode, EpisodeKind, EpisodeStatus, Scope, Sensitivity, Speaker, text};
-use backstory::recall::{Query, Recall, RecallConfig, ScopeData, Source};
+use backstory::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source};
 use backstory::store::{Learned, StoreError};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
@@ -97,7 +97,7 @@ fn queries(size: i64) -> Vec<Query> {
             before: None,
             now: Time(1_800_000_000_000),
             max_sensitivity: Sensitivity::Sensitive,
-            exclude: Arc::default(),
+            exclude: Exclude::default(),
             max_episodes: 5,
         }
     };

@@ -15,7 +15,7 @@ use crate::base::{ErrorKind, GatewayError, Time};
 use crate::exchange::MemoryApi;
 use crate::layers::read_body;
 use crate::memory::RecalledEpisode;
-use crate::recall::Query;
+use crate::recall::{Exclude, Query};
 use crate::telemetry::{Outcome, Route};
 
 /// Most episodes that are returned.
@@ -75,7 +75,7 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
         before: None,
         now,
         max_sensitivity: principal.max_sensitivity,
-        exclude: Arc::default(),
+        exclude: Exclude::default(),
         max_episodes: question.limit.unwrap_or(10).min(MAX_LIMIT),
     };
     let unavailable = |error| {

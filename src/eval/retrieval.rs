@@ -14,7 +14,7 @@ use super::dataset::{DataScope, Dataset, Memory, Question};
 use super::{jsonl, locomo};
 use crate::base::{EpisodeId, Time};
 use crate::memory::{Episode, EpisodeKind, EpisodeStatus, RecalledEpisode, Scope, Sensitivity};
-use crate::recall::{Query, Recall, RecallConfig, ScopeData, Source};
+use crate::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source};
 use crate::store::StoreError;
 
 /// How far down a ranking is looked.
@@ -158,7 +158,7 @@ impl<'a> Asker<'a> {
             before: None,
             now: question.asked_at.unwrap_or_else(|| self.end.plus_seconds(3_600)),
             max_sensitivity: Sensitivity::Sensitive,
-            exclude: Arc::default(),
+            exclude: Exclude::default(),
             max_episodes: DEPTH,
         };
         let start = Instant::now();

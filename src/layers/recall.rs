@@ -1,9 +1,10 @@
 //! `Recall`: what memory has to say, within a deadline. It never refuses: without memory the request goes on as it is.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use tokio_util::task::TaskTracker;
 
 use super::reserve::Reservation;
 use super::stage::Stage;
@@ -12,7 +13,7 @@ use crate::context::{self, Notes, Pinned};
 use crate::conversation::{self, Chain, fence};
 use crate::exchange::{self, Call, Funded, MemoryOutcome, Recalled, Why};
 use crate::memory::{Recollection, Scope};
-use crate::recall::{self, Query};
+use crate::recall::{self, Exclude, Query};
 use crate::states::States;
 use crate::store::{StateKey, StoreError, TurnState};
 use crate::telemetry::{Metrics, RecallOutcome};
@@ -30,6 +31,7 @@ pub struct Recall {
     recall: Arc<recall::Recall>,
     states: Arc<States>,
     deadline: Duration,
+    tasks: TaskTracker,
     metrics: Arc<Metrics>,
 }
 
@@ -40,10 +42,16 @@ impl fmt::Debug for Recall {
 }
 
 impl Recall {
-    /// Asks `recall`, for at most `deadline`.
+    /// Asks `recall`, for at most `deadline`. A scope that has not been read by then goes on being read on `tasks`.
     #[must_use]
-    pub fn new(recall: Arc<recall::Recall>, states: Arc<States>, deadline: Duration, metrics: Arc<Metrics>) -> Self {
-        Self { recall, states, deadline, metrics }
+    pub fn new(
+        recall: Arc<recall::Recall>,
+        states: Arc<States>,
+        deadline: Duration,
+        tasks: TaskTracker,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { recall, states, deadline, tasks, metrics }
     }
 
     /// Does the work of the stage for a call: also what `explain` uses.
@@ -102,10 +110,7 @@ impl Recall {
             None => None,
         };
         let query = self.query(call, chat, scope, chain, newest);
-        let found = match self.recall.recall_now(&query) {
-            Some(found) => found,
-            None => self.recall.recall(&query).await?,
-        };
+        let found = self.recall.recall_behind(query, &self.tasks).await?;
         let mut notes = context::lines(&found, now);
         let kept = kept.filter(|kept| still_holds(kept, &found));
         let profile_facts = match &kept {
@@ -130,15 +135,13 @@ impl Recall {
         let before = (text.chars().count() < SHORT_QUERY_CHARS).then(|| what_came_before(chat, newest)).flatten();
         let mut scopes = vec![scope.clone()];
         scopes.extend(call.identity.also_read.iter().cloned());
-        // What stands in the request already need not be told again.
-        let exclude: HashSet<String> = chain.message_hashes.iter().map(conversation::hex).collect();
         Query {
             scopes,
             text,
             before,
             now: call.stamp.at,
             max_sensitivity: call.principal.max_sensitivity,
-            exclude: Arc::new(exclude),
+            exclude: Exclude::of(&chain.message_hashes),
             max_episodes: self.recall.max_episodes(),
         }
     }

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use moka::sync::Cache;
 use tokio::sync::OnceCell;
+use tokio_util::task::TaskTracker;
 
 use super::facts;
 use super::pack::pack;
 use super::query::{Query, RecallConfig};
-use super::rank::{Asked, rank};
+use super::rank::{Asked, Purpose, rank};
 use super::scoped::Scoped;
 use super::source::{ScopeData, Source};
 use crate::base::EpisodeId;
@@ -110,13 +111,13 @@ impl Recall {
     fn rank(&self, entries: &[Arc<Entry>], query: &Query) -> Vec<RecalledEpisode> {
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
-        let found = rank(&indexes, &Asked::new(query), &self.config, query.max_episodes);
+        let found = rank(&indexes, &Asked::new(query), &self.config, Purpose::List, query.max_episodes);
         found.into_iter().map(|found| found.hit).collect()
     }
 
     /// Puts a scope into memory as it is given, without reading it from anywhere.
     pub fn fill(&self, scope: &Scope, data: ScopeData) {
-        self.hot.insert(scope.clone(), Arc::new(RwLock::new(Scoped::build(data))));
+        self.hot.insert(scope.clone(), Arc::new(RwLock::new(Scoped::build(data, self.config.max_episodes_per_scope))));
     }
 
     /// All facts of a scope, of any status and oldest first, with the revision they stand at.
@@ -170,7 +171,7 @@ impl Recall {
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
         let max = query.max_episodes.min(self.config.max_episodes);
-        let found = rank(&indexes, &asked, &self.config, max * CANDIDATES);
+        let found = rank(&indexes, &asked, &self.config, Purpose::Show, max * CANDIDATES);
         let profile = facts::profile(&guards, query, self.config.profile_tokens);
         let facts = facts::relevant(&guards, &asked, query, &profile, self.config.max_facts);
         Recollection {
@@ -200,12 +201,26 @@ impl Recall {
         loading.entry.get_or_try_init(|| self.load(scope, &loading)).await.cloned()
     }
 
-    /// Reads a scope into memory, so that the next [`Recall::recall_now`] finds it. A caller with a deadline lets this go on behind it.
+    /// Recalls like [`Recall::recall`], but what has to be read is read on `tasks`: it goes on when this is dropped at a deadline, so that
+    /// the next request finds the scopes in memory.
     ///
     /// # Errors
-    /// When the scope cannot be read.
-    pub async fn warm(&self, scope: &Scope) -> Result<(), StoreError> {
-        self.entry(scope).await.map(drop)
+    /// When a scope cannot be read.
+    pub async fn recall_behind(
+        self: &Arc<Self>,
+        query: Query,
+        tasks: &TaskTracker,
+    ) -> Result<Recollection, StoreError> {
+        if let Some(found) = self.recall_now(&query) {
+            return Ok(found);
+        }
+        // Whoever comes later waits with those that are reading, so that no request adds a task to a store that is slow already.
+        if query.scopes.iter().all(|scope| self.hot.contains_key(scope) || lock(&self.loading).contains_key(scope)) {
+            return self.recall(&query).await;
+        }
+        let recall = Arc::clone(self);
+        let reading = tasks.spawn(async move { recall.recall(&query).await });
+        reading.await.unwrap_or_else(|error| Err(StoreError::Driver { doing: "read a scope", source: Box::new(error) }))
     }
 
     async fn load(&self, scope: &Scope, loading: &Arc<Loading>) -> Result<Arc<Entry>, StoreError> {
@@ -213,7 +228,7 @@ impl Recall {
         loop {
             *lock(&loading.late) = Late::default();
             let data = self.source.load(scope, self.config.max_episodes_per_scope).await?;
-            let scoped = build(data).await?;
+            let scoped = build(data, self.config.max_episodes_per_scope).await?;
             reads += 1;
             if let Some(entry) = self.admit(scope, loading, scoped, reads >= MAX_READS) {
                 return Ok(entry);
@@ -256,11 +271,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-async fn build(data: ScopeData) -> Result<Scoped, StoreError> {
+async fn build(data: ScopeData, max_episodes: usize) -> Result<Scoped, StoreError> {
     if data.episodes.len() <= BUILD_INLINE {
-        return Ok(Scoped::build(data));
+        return Ok(Scoped::build(data, max_episodes));
     }
-    tokio::task::spawn_blocking(move || Scoped::build(data))
+    tokio::task::spawn_blocking(move || Scoped::build(data, max_episodes))
         .await
         .map_err(|error| StoreError::Driver { doing: "index a scope", source: Box::new(error) })
 }

@@ -1,48 +1,54 @@
-//! The inverted index of one scope: which episode holds which term, in which session, beside which others.
+//! The index of one scope: which episode holds which term, in which session, beside which others.
 //!
-//! One posting list a term serves three channels. A turn is scored as it stands; a turn with its neighbours is scored by spreading
-//! each occurrence to the turns beside it while the list is read; a session by adding up. So the frequencies of all three are
-//! exact after every insert and removal, and nothing has to be rebuilt. Scores come from `score`.
+//! One posting list a term serves three channels: the turn, the turn with its neighbours, and the session. The counts of all three are
+//! kept exact through every insert and removal (`lists`), so nothing has to be rebuilt. Scores come from `score`.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
+use super::exclude::Exclude;
+use super::lists::{Counted, List, Lists, TermHasher};
 use super::sketch::Sketch;
-use crate::base::EpisodeId;
+use crate::base::{EpisodeId, Time};
 use crate::memory::text::{self, Term, TermId};
-use crate::memory::{Episode, EpisodeStatus};
+use crate::memory::{Episode, EpisodeStatus, Sensitivity, Speaker};
 
 /// Stands for "no document" and "no speaker".
 pub(super) const NONE: u32 = u32::MAX;
 /// Turns further apart than this in their session are no neighbours: a whole exchange lies between them.
 const MAX_GAP: u64 = 3;
 
-/// One occurrence list entry.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Posting {
-    pub(super) doc: u32,
-    pub(super) count: u32,
+/// Lengths in terms; read for every posting, so they stand by themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Size {
+    pub(super) turn: u32,
+    /// With its neighbours.
+    pub(super) window: u32,
 }
 
-/// Where an episode stands among the others; read for every posting, so it is kept small.
+/// What a hit is weighed by, and where it stands among the others; read for every hit, so it is kept small.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// Its length in terms.
-    pub(super) len: u32,
-    /// Its length with its neighbours.
-    pub(super) window: u32,
-    pub(super) prev: u32,
-    pub(super) next: u32,
+    pub(super) said_at: Time,
+    /// The hash of the message that it was made of, as [`Exclude`] knows it.
+    pub(super) message: u64,
     pub(super) session: u32,
+    pub(super) speaker: u32,
+    prev: u32,
+    next: u32,
+    pub(super) sensitivity: Sensitivity,
+    pub(super) is_reply: bool,
+    /// Whether it holds a value that is no longer true.
+    pub(super) is_retired: bool,
 }
 
 /// An episode and what else is known of it.
 #[derive(Debug)]
 pub(super) struct Doc {
     pub(super) episode: Arc<Episode>,
-    pub(super) speaker: u32,
     pub(super) sketch: Sketch,
+    terms: Box<[Counted]>,
 }
 
 #[derive(Debug, Default)]
@@ -55,15 +61,20 @@ pub(super) struct Session {
 /// The index of one scope.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    postings: HashMap<TermId, Vec<Posting>, BuildHasherDefault<TermHasher>>,
+    lists: Lists,
+    pub(super) sizes: Vec<Size>,
     pub(super) places: Vec<Place>,
     docs: Vec<Option<Doc>>,
-    by_id: HashMap<EpisodeId, u32>,
+    /// Numbers of documents that are no more.
+    free: Vec<u32>,
+    /// Identifiers begin with the time, so the first is the oldest.
+    by_id: BTreeMap<EpisodeId, u32>,
     pub(super) sessions: Vec<Session>,
     session_ids: HashMap<String, u32>,
+    /// Numbers of sessions that are empty.
+    free_sessions: Vec<u32>,
     speakers: HashMap<TermId, u32, BuildHasherDefault<TermHasher>>,
     speaker_ids: HashMap<String, u32>,
-    live: usize,
     /// Sessions with an episode in them.
     pub(super) live_sessions: usize,
     pub(super) total_len: u64,
@@ -78,60 +89,69 @@ impl Index {
         if episode.status != EpisodeStatus::Active {
             return;
         }
-        let terms = text::analyse(&episode.text);
-        let doc = u32::try_from(self.places.len()).unwrap_or(NONE);
-        if doc == NONE {
+        let Some(doc) = self.free.pop().or_else(|| u32::try_from(self.docs.len()).ok().filter(|&doc| doc != NONE))
+        else {
             return;
-        }
-        let len = terms.iter().filter(|term| term.counts()).count();
-        for term in &terms {
-            let list = self.postings.entry(term.id).or_default();
-            match list.last_mut() {
-                Some(last) if last.doc == doc => last.count += 1,
-                _ => list.push(Posting { doc, count: 1 }),
-            }
-        }
+        };
+        let found = text::analyse(&episode.text);
+        let len = u32::try_from(found.iter().filter(|term| term.counts()).count()).unwrap_or(u32::MAX);
+        let terms = self.lists.count(found.iter().map(|term| term.id));
         let session = self.session(&episode.session);
         let speaker = self.speaker(episode.speaker.as_deref());
-        let len = u32::try_from(len).unwrap_or(u32::MAX);
-        self.places.push(Place { len, window: 0, prev: NONE, next: NONE, session });
-        self.link(doc, session, episode.position);
+        self.lists.add_own(doc, session, &terms);
         self.total_len += u64::from(len);
-        self.live += 1;
         self.bytes += cost(&episode, terms.len());
         self.by_id.insert(episode.id, doc);
-        let sketch = Sketch::of(terms.iter().map(|term| term.id));
-        self.docs.push(Some(Doc { episode, speaker, sketch }));
+        let position = episode.position;
+        put(&mut self.sizes, doc, Size { turn: len, window: 0 });
+        put(&mut self.places, doc, Place { session, speaker, ..place(&episode) });
+        let sketch = Sketch::of(found.iter().map(|term| term.id));
+        put(&mut self.docs, doc, Some(Doc { episode, sketch, terms }));
+        self.link(doc, session, position);
     }
 
     /// Takes an episode out.
     pub(super) fn remove(&mut self, id: EpisodeId) {
         let Some(doc) = self.by_id.remove(&id) else { return };
-        let Some(Doc { episode, .. }) = self.docs[doc as usize].take() else { return };
-        let terms = text::analyse(&episode.text);
-        for term in &terms {
-            if let Some(list) = self.postings.get_mut(&term.id) {
-                // Documents are numbered in the order of their coming, so every list is sorted.
-                if let Ok(at) = list.binary_search_by_key(&doc, |posting| posting.doc) {
-                    list.remove(at);
-                }
-                if list.is_empty() {
-                    self.postings.remove(&term.id);
-                }
-            }
+        let Some(position) = self.doc(doc).map(|doc| doc.episode.position) else { return };
+        self.unlink(doc, position);
+        let Some(Doc { episode, terms, .. }) = self.docs[doc as usize].take() else { return };
+        let session = self.places[doc as usize].session;
+        self.lists.take_own(doc, session, &terms);
+        if self.sessions[session as usize].order.is_empty() {
+            self.session_ids.remove(&episode.session);
+            self.free_sessions.push(session);
         }
-        self.unlink(doc, episode.position);
-        self.total_len -= u64::from(self.places[doc as usize].len);
-        self.live -= 1;
+        self.total_len -= u64::from(self.sizes[doc as usize].turn);
         self.bytes = self.bytes.saturating_sub(cost(&episode, terms.len()));
+        self.free.push(doc);
+    }
+
+    /// Takes out the oldest until no more than `max` are left.
+    pub(super) fn shrink(&mut self, max: usize) {
+        while self.len() > max {
+            let Some((&oldest, _)) = self.by_id.first_key_value() else { return };
+            self.remove(oldest);
+        }
+    }
+
+    /// Changes what is known of an episode whose text, session and position stay as they are.
+    pub(super) fn amend(&mut self, id: EpisodeId, change: impl FnOnce(&mut Episode)) {
+        let Some(&number) = self.by_id.get(&id) else { return };
+        let Some(doc) = self.docs[number as usize].as_mut() else { return };
+        change(Arc::make_mut(&mut doc.episode));
+        let Place { session, speaker, prev, next, .. } = self.places[number as usize];
+        self.places[number as usize] = Place { session, speaker, prev, next, ..place(&doc.episode) };
     }
 
     fn session(&mut self, name: &str) -> u32 {
         if let Some(&known) = self.session_ids.get(name) {
             return known;
         }
-        let id = u32::try_from(self.sessions.len()).unwrap_or(NONE);
-        self.sessions.push(Session::default());
+        let id = self.free_sessions.pop().unwrap_or_else(|| {
+            self.sessions.push(Session::default());
+            u32::try_from(self.sessions.len() - 1).expect("there are no more sessions than documents")
+        });
         self.session_ids.insert(name.to_owned(), id);
         id
     }
@@ -154,63 +174,85 @@ impl Index {
         self.live_sessions += usize::from(order.is_empty());
         let at = order.partition_point(|&entry| entry < (position, doc));
         order.insert(at, (position, doc));
-        *len += self.places[doc as usize].len;
+        *len += self.sizes[doc as usize].turn;
         let near = |other: Option<&(i64, u32)>| match other {
             Some(&(there, doc)) if is_near(there, position) => doc,
             _ => NONE,
         };
         let prev = near(at.checked_sub(1).and_then(|at| order.get(at)));
         let next = near(order.get(at + 1));
+        // What it comes between were neighbours until now.
+        self.part(prev, next);
         self.join(prev, doc);
         self.join(doc, next);
-        if prev == NONE {
-            self.places[doc as usize].prev = NONE;
-        }
-        if next == NONE {
-            self.places[doc as usize].next = NONE;
-        }
         self.measure([prev, doc, next]);
     }
 
     fn unlink(&mut self, doc: u32, position: i64) {
-        let Place { len, window, prev, next, session } = self.places[doc as usize];
-        let Session { order, len: total } = &mut self.sessions[session as usize];
+        let Place { prev, next, session, .. } = self.places[doc as usize];
+        let Size { turn, window } = self.sizes[doc as usize];
+        let Session { order, len } = &mut self.sessions[session as usize];
         order.retain(|&entry| entry != (position, doc));
         self.live_sessions -= usize::from(order.is_empty());
-        *total -= len;
-        self.total_window -= u64::from(window);
-        self.places[doc as usize].window = 0;
+        *len -= turn;
+        self.part(prev, doc);
+        self.part(doc, next);
         let position = |doc: u32| self.doc(doc).map(|doc| doc.episode.position);
-        let meet = matches!((position(prev), position(next)), (Some(left), Some(right)) if is_near(left, right));
-        if prev != NONE {
-            self.places[prev as usize].next = if meet { next } else { NONE };
+        if matches!((position(prev), position(next)), (Some(left), Some(right)) if is_near(left, right)) {
+            self.join(prev, next);
         }
-        if next != NONE {
-            self.places[next as usize].prev = if meet { prev } else { NONE };
-        }
+        self.total_window -= u64::from(window);
+        self.sizes[doc as usize].window = 0;
         self.measure([prev, next, NONE]);
     }
 
+    fn prev(&self, doc: u32) -> u32 {
+        self.places.get(doc as usize).map_or(NONE, |place| place.prev)
+    }
+
+    fn next(&self, doc: u32) -> u32 {
+        self.places.get(doc as usize).map_or(NONE, |place| place.next)
+    }
+
+    /// Makes two documents neighbours.
     fn join(&mut self, left: u32, right: u32) {
-        if left != NONE && right != NONE {
-            self.places[left as usize].next = right;
-            self.places[right as usize].prev = left;
+        if left == NONE || right == NONE {
+            return;
+        }
+        self.places[left as usize].next = right;
+        self.places[right as usize].prev = left;
+        if let (Some(Some(a)), Some(Some(b))) = (self.docs.get(left as usize), self.docs.get(right as usize)) {
+            self.lists.add_near(left, &b.terms);
+            self.lists.add_near(right, &a.terms);
+        }
+    }
+
+    /// Undoes it, if they are.
+    fn part(&mut self, left: u32, right: u32) {
+        if left == NONE || right == NONE || self.next(left) != right {
+            return;
+        }
+        self.places[left as usize].next = NONE;
+        self.places[right as usize].prev = NONE;
+        if let (Some(Some(a)), Some(Some(b))) = (self.docs.get(left as usize), self.docs.get(right as usize)) {
+            self.lists.take_near(left, &b.terms);
+            self.lists.take_near(right, &a.terms);
         }
     }
 
     /// Brings the window lengths of these documents up to date.
     fn measure(&mut self, docs: [u32; 3]) {
         for doc in docs.into_iter().filter(|&doc| doc != NONE) {
-            let place = self.places[doc as usize];
-            let len = |doc: u32| if doc == NONE { 0 } else { self.places[doc as usize].len };
-            let window = place.len + len(place.prev) + len(place.next);
-            self.total_window = self.total_window - u64::from(place.window) + u64::from(window);
-            self.places[doc as usize].window = window;
+            let len = |doc: u32| self.sizes.get(doc as usize).map_or(0, |size| size.turn);
+            let window = len(doc) + len(self.prev(doc)) + len(self.next(doc));
+            let known = std::mem::replace(&mut self.sizes[doc as usize].window, window);
+            self.total_window = self.total_window - u64::from(known) + u64::from(window);
         }
     }
 
-    pub(super) fn postings(&self, term: TermId) -> &[Posting] {
-        self.postings.get(&term).map_or(&[], Vec::as_slice)
+    /// What is known of a term; nothing when no episode holds it.
+    pub(super) fn list(&self, term: TermId) -> Option<&List> {
+        self.lists.get(term)
     }
 
     /// The speaker that a term names.
@@ -227,22 +269,41 @@ impl Index {
         self.docs.get(doc as usize)?.as_ref()
     }
 
-    pub(super) fn get(&self, id: EpisodeId) -> Option<&Arc<Episode>> {
-        self.by_id.get(&id).and_then(|&doc| self.doc(doc)).map(|doc| &doc.episode)
-    }
-
     pub(super) fn episodes(&self) -> impl Iterator<Item = &Arc<Episode>> {
         self.docs.iter().flatten().map(|doc| &doc.episode)
     }
 
     /// How many episodes it holds.
     pub(super) fn len(&self) -> usize {
-        self.live
+        self.by_id.len()
     }
 
     /// What it takes in memory, estimated.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.places.len() * 24
+        self.bytes + self.places.len() * 160
+    }
+}
+
+/// What a hit is weighed by, before its place among the others is known.
+fn place(episode: &Episode) -> Place {
+    Place {
+        said_at: episode.said_at,
+        message: Exclude::key(&episode.message_hash),
+        session: NONE,
+        speaker: NONE,
+        prev: NONE,
+        next: NONE,
+        sensitivity: episode.sensitivity,
+        is_reply: episode.role == Speaker::Assistant,
+        is_retired: !episode.retired_facts.is_empty(),
+    }
+}
+
+/// Puts a value in the slot of a document: the next new one, or one that was used before.
+fn put<T>(slots: &mut Vec<T>, doc: u32, value: T) {
+    match slots.get_mut(doc as usize) {
+        Some(slot) => *slot = value,
+        None => slots.push(value),
     }
 }
 
@@ -250,28 +311,8 @@ fn is_near(left: i64, right: i64) -> bool {
     left.abs_diff(right) <= MAX_GAP
 }
 
-/// Estimated bytes of an episode in the index: its text, its record, its postings and what they cost in the table.
+/// Estimated bytes of an episode in the index: its text, its record, and its terms, each of which stands in about four lists.
 fn cost(episode: &Episode, terms: usize) -> usize {
     let strings: usize = episode.tags.iter().chain(&episode.entities).map(|text| text.len() + 24).sum();
-    episode.text.len() + episode.session.len() + episode.message_hash.len() + strings + 560 + terms * 16
-}
-
-/// Terms are hashes already.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TermHasher(u64);
-
-impl Hasher for TermHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
+    episode.text.len() + episode.session.len() + episode.message_hash.len() + strings + 640 + terms * 56
 }

@@ -1,7 +1,7 @@
 //! Recall: the right memory for a question, in a millisecond, or none.
 //!
 //! A scope is read from the store once and held in memory as an index ([`scoped`]); what the write path learns is taken in at once.
-//! A question is cut into terms, scored over turns, their neighbours and their sessions (`index`), boosted within bounds
+//! A question is cut into terms, scored over turns, their neighbours and their sessions (`score`), boosted within bounds
 //! (`rank`), and held against a floor: "nothing known" is a normal result. Facts are found by key (`facts`).
 //!
 //! It calls no model, reads no clock, and writes nothing: what is shown is decided here, how it reads is decided in `context`.
@@ -9,9 +9,11 @@
 //! Start with [`Recall::recall`].
 
 mod cache;
+mod exclude;
 mod facts;
 mod index;
 mod labels;
+mod lists;
 mod pack;
 mod query;
 mod rank;
@@ -24,5 +26,6 @@ mod tests;
 mod when;
 
 pub use cache::Recall;
+pub use exclude::Exclude;
 pub use query::{Query, RecallConfig, Weights};
 pub use source::{ScopeData, Source};

@@ -12,11 +12,11 @@ pub(super) fn pack(found: Vec<Found>, max: usize) -> Vec<RecalledEpisode> {
     let least = found.first().map_or(0.0, |best| best.strength * SHARE_OF_BEST);
     let mut shown: Vec<RecalledEpisode> = Vec::with_capacity(max);
     let mut sketches: Vec<Sketch> = Vec::with_capacity(max);
-    for Found { hit, sketch, is_telling, strength } in found {
+    for Found { hit, sketch, strength } in found {
         if shown.len() == max {
             break;
         }
-        if is_telling && strength >= least && !sketches.iter().any(|known| known.is_like(&sketch)) {
+        if strength >= least && !sketches.iter().any(|known| known.is_like(&sketch)) {
             sketches.push(sketch);
             shown.push(hit);
         }

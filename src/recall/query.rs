@@ -1,8 +1,6 @@
 //! What is asked of recall, and its settings.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
+use super::exclude::Exclude;
 use crate::base::Time;
 use crate::memory::{Scope, Sensitivity};
 
@@ -19,8 +17,8 @@ pub struct Query {
     pub now: Time,
     /// The most sensitive memory that may be shown.
     pub max_sensitivity: Sensitivity,
-    /// Hashes of messages that are in the request already: episodes made of them are not shown again.
-    pub exclude: Arc<HashSet<String>>,
+    /// Messages that are in the request already: episodes made of them are not shown again.
+    pub exclude: Exclude,
     /// At most so many episodes.
     pub max_episodes: usize,
 }

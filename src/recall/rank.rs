@@ -1,15 +1,14 @@
 //! Fuses the channels, boosts within bounds, and holds what remains against the floor.
 
-use std::collections::HashSet;
-
-use super::index::{Index, NONE};
+use super::exclude::Exclude;
+use super::index::{Index, NONE, Place};
 use super::query::{Query, RecallConfig, Weights};
-use super::score::{Hit, QueryTerm, score};
+use super::score::{Best, Hit, QueryTerm, Scored, score};
 use super::sketch::Sketch;
 use super::when::{self, Span};
 use crate::base::Time;
 use crate::memory::text::{self, Term};
-use crate::memory::{Episode, EpisodeScores, RecalledEpisode, Sensitivity, Speaker};
+use crate::memory::{EpisodeScores, RecalledEpisode, Sensitivity, Speaker};
 
 /// From here up, turns say enough by themselves; from the lower bound down they lean wholly on their neighbours. In terms.
 const SHORT_TURN: f32 = 15.0;
@@ -46,7 +45,7 @@ pub(super) struct Asked<'a> {
     when: Option<Span>,
     now: Time,
     max_sensitivity: Sensitivity,
-    exclude: &'a HashSet<String>,
+    exclude: &'a Exclude,
 }
 
 impl<'a> Asked<'a> {
@@ -80,15 +79,27 @@ impl<'a> Asked<'a> {
 pub(super) struct Found {
     pub(super) hit: RecalledEpisode,
     pub(super) sketch: Sketch,
-    /// Whether it shares a telling word with the question, by itself or beside its neighbours, and a fair part of it.
-    pub(super) is_telling: bool,
     /// What it scores before the assistant's words are weighed down: a reply is judged with the turn that it answers.
     pub(super) strength: f64,
 }
 
+/// What a ranking is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be shown to a model: each must share a telling word with the question, by itself or beside its neighbours.
+    Show,
+    /// To be listed.
+    List,
+}
+
 /// The episodes of several scopes that clear the floor, strongest first, at most `limit`.
-pub(super) fn rank(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig, limit: usize) -> Vec<Found> {
-    let found: Vec<(&Index, Vec<Hit>)> = indexes.iter().map(|index| (*index, hits(index, indexes, asked))).collect();
+pub(super) fn rank(
+    indexes: &[&Index],
+    asked: &Asked<'_>,
+    config: &RecallConfig,
+    purpose: Purpose,
+    limit: usize,
+) -> Vec<Found> {
     // Nothing is known of a question unless one memory at least covers a fair share of it; what is found beside that one may cover less:
     // a second memory often holds just the other half of the answer.
     let share = if indexes.iter().any(|index| index.names_a_speaker(&asked.own)) {
@@ -99,49 +110,86 @@ pub(super) fn rank(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig,
         1.0
     };
     let floor = config.floor * share;
-    if !found.iter().flat_map(|(_, hits)| hits).any(|hit| clears_floor(hit, floor, share < 1.0)) {
+    let beside = config.floor * if purpose == Purpose::Show { HALF } else { BESIDE };
+    let least = floor.min(beside) as f32;
+    let mut found: Vec<(&Index, Scored)> =
+        indexes.iter().map(|index| (*index, scored(index, indexes, asked, least))).collect();
+    if !found.iter().flat_map(|(_, scored)| &scored.hits).any(|hit| clears_floor(hit, floor, share < 1.0)) {
         return Vec::new();
     }
-    let best = Best::of(&found);
-    let mut ranked = Vec::new();
-    for (index, hits) in &found {
-        let fusion = Fusion::new(index, asked, &config.weights, best);
-        for hit in hits.iter().filter(|hit| f64::from(hit.coverage) >= config.floor * BESIDE) {
-            ranked.push((fusion.fuse(hit), *index, *hit));
+    let mut best = found.iter().fold(Best::default(), |best, (_, scored)| best.max(scored.best));
+    for (index, scored) in &mut found {
+        if scored.is_short_of(&best) {
+            *scored = self::scored(index, indexes, asked, 0.0);
+            best = best.max(scored.best);
         }
     }
-    ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.doc.cmp(&b.2.doc)));
-    let shown = ranked.iter().filter_map(|(fused, index, hit)| {
-        let doc = index.doc(hit.doc).filter(|doc| may_show(&doc.episode, asked))?;
+    let mut top = Top::new(limit);
+    for (number, (index, scored)) in found.iter().enumerate() {
+        let fusion = Fusion::new(index, asked, &config.weights, best);
+        for hit in scored.hits.iter().filter(|hit| f64::from(hit.coverage) >= beside) {
+            if purpose == Purpose::List || hit.telling > 0 {
+                top.offer(number, hit, &fusion);
+            }
+        }
+    }
+    let shown = top.ranked.iter().filter_map(|&(fused, number, ref hit)| {
+        let doc = found[number].0.doc(hit.doc)?;
         let scores = EpisodeScores {
             turn: hit.turn.into(),
             neighbours: hit.window.into(),
             session: hit.session.into(),
             coverage: hit.coverage.into(),
-            fused: *fused,
+            fused,
         };
         Some(Found {
             hit: RecalledEpisode { episode: doc.episode.clone(), scores },
             sketch: doc.sketch,
-            is_telling: hit.telling > 0 && f64::from(hit.coverage) >= config.floor * HALF,
-            strength: fused / role_weight(&doc.episode, &config.weights),
+            strength: fused / role_weight(doc.episode.role == Speaker::Assistant, &config.weights),
         })
     });
-    shown.take(limit).collect()
+    shown.collect()
+}
+
+/// The strongest hits so far, strongest first; of equals, the first that came.
+struct Top {
+    limit: usize,
+    ranked: Vec<(f64, usize, Hit)>,
+}
+
+impl Top {
+    fn new(limit: usize) -> Self {
+        Self { limit, ranked: Vec::with_capacity(limit.min(256) + 1) }
+    }
+
+    fn offer(&mut self, number: usize, hit: &Hit, fusion: &Fusion<'_>) {
+        let full = self.ranked.len() >= self.limit;
+        let last = self.ranked.last().filter(|_| full).map_or(f64::NEG_INFINITY, |last| last.0);
+        let place = &fusion.index.places[hit.doc as usize];
+        if self.limit == 0 || fusion.at_most(hit, place) < last || !may_show(place, fusion.asked) {
+            return;
+        }
+        let fused = fusion.fuse(hit, place);
+        let at = self.ranked.partition_point(|known| {
+            known.0.total_cmp(&fused).then_with(|| (number, hit.doc).cmp(&(known.1, known.2.doc))).is_gt()
+        });
+        if at < self.limit {
+            self.ranked.truncate(self.limit - 1);
+            self.ranked.insert(at, (fused, number, *hit));
+        }
+    }
 }
 
 /// A speaker's name picks turns by who said them, which is a boost: as a word it is what *others* say to that speaker. Unless nothing
 /// else is asked.
-fn hits(index: &Index, all: &[&Index], asked: &Asked<'_>) -> Vec<Hit> {
+fn scored(index: &Index, all: &[&Index], asked: &Asked<'_>, least: f32) -> Scored {
     let others: Vec<QueryTerm> =
         asked.terms.iter().copied().filter(|term| index.speaker_named(term.id).is_none()).collect();
-    score(index, all, if others.is_empty() { &asked.terms } else { &others })
+    score(index, all, if others.is_empty() { &asked.terms } else { &others }, least)
 }
 
-fn may_show(episode: &Episode, asked: &Asked<'_>) -> bool {
-    episode.sensitivity <= asked.max_sensitivity
-        && episode.retired_facts.is_empty()
-        && !asked.exclude.contains(&episode.message_hash)
+fn may_show(place: &Place, asked: &Asked<'_>) -> bool {
+    place.sensitivity <= asked.max_sensitivity && !place.is_retired && !asked.exclude.has(place.message)
 }
 
 /// Whether a hit shares enough with the question to be about the same thing at all. One word in common is an accident, unless it is
@@ -186,28 +234,9 @@ fn is_personal(folded: &str) -> bool {
     folded.match_indices('我').any(|(at, _)| !folded[..at].ends_with(['帮', '给', '教', '请', '让', '告']))
 }
 
-/// The best raw score of each channel: what the others are measured by.
-#[derive(Clone, Copy, Debug)]
-struct Best {
-    turn: f32,
-    window: f32,
-    session: f32,
-}
-
-impl Best {
-    fn of(found: &[(&Index, Vec<Hit>)]) -> Self {
-        let floor = Self { turn: f32::MIN_POSITIVE, window: f32::MIN_POSITIVE, session: f32::MIN_POSITIVE };
-        found.iter().flat_map(|(_, hits)| hits).fold(floor, |best, hit| Self {
-            turn: best.turn.max(hit.turn),
-            window: best.window.max(hit.window),
-            session: best.session.max(hit.session),
-        })
-    }
-}
-
-fn role_weight(episode: &Episode, weights: &Weights) -> f64 {
+fn role_weight(is_reply: bool, weights: &Weights) -> f64 {
     // Never zero: it divides.
-    if episode.role == Speaker::Assistant { weights.assistant.max(0.01) } else { 1.0 }
+    if is_reply { weights.assistant.max(0.01) } else { 1.0 }
 }
 
 struct Fusion<'a> {
@@ -236,18 +265,26 @@ impl<'a> Fusion<'a> {
         }
     }
 
-    fn fuse(&self, hit: &Hit) -> f64 {
-        let Some(doc) = self.index.doc(hit.doc) else { return 0.0 };
+    /// The score before any boost.
+    fn plain(&self, hit: &Hit, place: &Place) -> f64 {
         let sum = self.weights.turn * f64::from(hit.turn / self.best.turn)
             + self.window * f64::from(hit.window / self.best.window)
             + self.session * f64::from(hit.session / self.best.session);
-        let role = role_weight(&doc.episode, self.weights);
-        let named = doc.speaker != NONE && self.speakers.contains(&doc.speaker);
+        sum * role_weight(place.is_reply, self.weights)
+    }
+
+    /// What no boost lifts the score above.
+    fn at_most(&self, hit: &Hit, place: &Place) -> f64 {
+        self.plain(hit, place) * (1.0 + self.weights.boost)
+    }
+
+    fn fuse(&self, hit: &Hit, place: &Place) -> f64 {
+        let named = place.speaker != NONE && self.speakers.contains(&place.speaker);
         let mut boost = if named { self.weights.speaker } else { 0.0 };
-        boost += FRESH * (-(self.asked.now.since(doc.episode.said_at) as f64) / FRESH_HALF_LIFE).exp2();
+        boost += FRESH * (-(self.asked.now.since(place.said_at) as f64) / FRESH_HALF_LIFE).exp2();
         if let Some(span) = self.asked.when {
-            boost += if span.holds(doc.episode.said_at) { self.weights.boost } else { 0.0 };
+            boost += if span.holds(place.said_at) { self.weights.boost } else { 0.0 };
         }
-        sum * role * (1.0 + boost.clamp(-self.weights.boost, self.weights.boost))
+        self.plain(hit, place) * (1.0 + boost.clamp(-self.weights.boost, self.weights.boost))
     }
 }

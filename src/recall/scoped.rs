@@ -19,17 +19,20 @@ pub(super) struct Scoped {
     facts: HashMap<FactId, Known>,
     /// The index over the episodes.
     pub(super) index: Index,
+    max_episodes: usize,
 }
 
 impl Scoped {
-    pub(super) fn build(data: ScopeData) -> Self {
-        let mut scoped = Self { revision: data.revision, ..Self::default() };
+    /// Holds the newest `max_episodes`, now and later; the store keeps the others.
+    pub(super) fn build(data: ScopeData, max_episodes: usize) -> Self {
+        let mut scoped = Self { revision: data.revision, max_episodes, ..Self::default() };
         for fact in data.facts {
             scoped.put_fact(fact);
         }
         for episode in data.episodes {
             scoped.index.insert(Arc::new(episode));
         }
+        scoped.index.shrink(max_episodes);
         scoped
     }
 
@@ -47,6 +50,7 @@ impl Scoped {
         for episode in &learned.episodes {
             self.index.insert(Arc::new(episode.clone()));
         }
+        self.index.shrink(self.max_episodes);
         for (episode, fact) in &learned.marks {
             self.mark(*episode, *fact);
         }
@@ -62,12 +66,11 @@ impl Scoped {
     }
 
     fn mark(&mut self, episode: EpisodeId, fact: FactId) {
-        let Some(known) = self.index.get(episode) else { return };
-        if !known.retired_facts.contains(&fact) {
-            let mut marked = Episode::clone(known);
-            marked.retired_facts.push(fact);
-            self.index.insert(Arc::new(marked));
-        }
+        self.index.amend(episode, |episode| {
+            if !episode.retired_facts.contains(&fact) {
+                episode.retired_facts.push(fact);
+            }
+        });
     }
 
     /// Facts that hold now and may be shown at this sensitivity, in no order.

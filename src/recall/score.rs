@@ -1,10 +1,15 @@
-//! BM25 over the three channels, exact, in one pass over the posting lists.
+//! BM25 over the three channels. Exact, but common terms are read only where they can matter.
+//!
+//! Terms are read from the most telling to the least. Once those that are left could not lift an episode to the least coverage that the
+//! caller looks at, an episode that holds none of the terms read so far need not be found any more (MaxScore): the common terms are
+//! looked up for those that were found, and for no other. [`Scored::beyond`] says what the others could have scored at most.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 
-use super::index::{Index, NONE, Place, TermHasher};
+use super::index::{Index, Size};
+use super::lists::{Entry, List, TermHasher};
 use crate::memory::text::{Form, Term, TermId};
 
 /// Saturation of repeats and weight of length, per channel. Short turns repeat little, so length matters less than in prose.
@@ -16,6 +21,10 @@ const SESSION: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
 const MAX_TERMS: usize = 48;
 /// A long message is about several things, and a memory need not cover them all: its floor is reckoned on its strongest terms.
 const FLOOR_TERMS: usize = 8;
+/// Leaves room for the rounding of sums.
+const ALMOST: f32 = 0.999;
+/// A list this many times longer than there are episodes to look up in it is searched, not read.
+const SEARCH_FROM: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Bm25 {
@@ -24,9 +33,27 @@ struct Bm25 {
 }
 
 impl Bm25 {
-    fn score(self, count: f32, len: u32, average: f32) -> f32 {
-        let norm = self.k1 * (1.0 - self.b + self.b * len as f32 / average);
-        count * (self.k1 + 1.0) / (count + norm)
+    /// The formula for texts of this average length and a term of this weight.
+    fn with(self, weight: f32, average: f32) -> Scorer {
+        Scorer {
+            weight: weight * (self.k1 + 1.0),
+            flat: self.k1 * (1.0 - self.b),
+            by_len: self.k1 * self.b / average.max(1.0),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Scorer {
+    /// What no count can exceed.
+    weight: f32,
+    flat: f32,
+    by_len: f32,
+}
+
+impl Scorer {
+    fn score(self, count: f32, len: u32) -> f32 {
+        self.weight * count / (count + self.flat + self.by_len * len as f32)
     }
 }
 
@@ -67,46 +94,139 @@ pub(super) struct Hit {
     pub(super) telling: u32,
 }
 
-/// Accumulators, one slot a document; zero between two questions. One a thread, so that they are not made anew each time.
+/// Raw scores of the channels: the best of them is what others are measured by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Best {
+    pub(super) turn: f32,
+    pub(super) window: f32,
+    pub(super) session: f32,
+}
+
+impl Default for Best {
+    /// Never zero: it divides.
+    fn default() -> Self {
+        Self { turn: f32::MIN_POSITIVE, window: f32::MIN_POSITIVE, session: f32::MIN_POSITIVE }
+    }
+}
+
+impl Best {
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            turn: self.turn.max(other.turn),
+            window: self.window.max(other.window),
+            session: self.session.max(other.session),
+        }
+    }
+}
+
+/// What one index has to say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scored {
+    /// Every episode that covers the least share asked for.
+    pub(super) hits: Vec<Hit>,
+    /// The best of all episodes that were looked at.
+    pub(super) best: Best,
+    /// No episode that was not looked at scores more than this.
+    pub(super) beyond: Best,
+}
+
+impl Scored {
+    /// Whether an episode that was not looked at might be the best of a channel after all.
+    pub(super) fn is_short_of(&self, best: &Best) -> bool {
+        self.beyond.turn > best.turn || self.beyond.window > best.window
+    }
+}
+
+/// The accumulator of one episode.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    turn: f32,
+    window: f32,
+    own: f32,
+    /// Zero until the episode is found.
+    near: f32,
+    telling: u32,
+}
+
+/// Accumulators, one a document; zero between two questions. One set a thread, so that they are not made anew each time.
 #[derive(Debug, Default)]
 struct Scratch {
-    turn: Vec<f32>,
-    window: Vec<f32>,
-    own: Vec<u64>,
-    near: Vec<u64>,
-    count: Vec<f32>,
-    session: Vec<f32>,
-    session_count: Vec<f32>,
-    touched: Vec<u32>,
-    touched_now: Vec<u32>,
-    touched_sessions: Vec<u32>,
+    sums: Vec<Sum>,
+    found: Vec<u32>,
+    sessions: Vec<f32>,
 }
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Scores every episode of `index` that holds a term of the question, or stands beside one that does. How rare a term is, is reckoned
-/// over `all` indexes that are asked together, so that scores of a small scope can stand beside those of a large one.
-pub(super) fn score(index: &Index, all: &[&Index], terms: &[QueryTerm]) -> Vec<Hit> {
+/// A term of a question in one index.
+struct Read<'a> {
+    list: &'a List,
+    turn: Scorer,
+    window: Scorer,
+    session: Scorer,
+    /// What it tells.
+    information: f32,
+    telling: u32,
+}
+
+/// Scores the episodes of `index` that cover at least `least` of the question, by themselves or with their neighbours. How rare a term is,
+/// is reckoned over `all` indexes that are asked together, so that scores of a small scope can stand beside those of a large one.
+pub(super) fn score(index: &Index, all: &[&Index], terms: &[QueryTerm], least: f32) -> Scored {
     if index.len() == 0 || terms.is_empty() {
-        return Vec::new();
+        return Scored::default();
     }
     let terms = strongest(all, terms);
-    let others: Vec<&Index> = all.iter().copied().filter(|other| !std::ptr::eq(*other, index)).collect();
+    let whole: f32 = terms.iter().take(FLOOR_TERMS).map(|&(_, information)| information).sum();
+    let whole = whole.max(f32::MIN_POSITIVE);
+    let reads: Vec<Read<'_>> = terms.iter().filter_map(|&term| Read::of(index, all, term)).collect();
+    let common = common(&reads, least * whole * ALMOST);
+    let (rare, common) = reads.split_at(reads.len() - common);
     SCRATCH.with_borrow_mut(|scratch| {
-        scratch.fit(index.places.len(), index.sessions.len());
-        for (bit, (term, _)) in terms.iter().enumerate() {
-            scratch.add(index, &others, *term, 1 << bit);
+        scratch.fit(index);
+        for read in rare {
+            scratch.find(&index.sizes, read);
         }
-        scratch.take(index, &terms)
+        if scratch.found.is_empty() {
+            return Scored { beyond: beyond(common), ..Scored::default() };
+        }
+        for read in common {
+            scratch.look_up(&index.sizes, read);
+        }
+        for read in &reads {
+            scratch.add_sessions(index, read);
+        }
+        let (hits, best) = scratch.take(index, whole, least);
+        Scored { hits, best, beyond: beyond(common) }
     })
 }
 
-/// The terms to score with the information that each carries here; at most [`MAX_TERMS`].
+/// How many of the last terms together tell less than `least`.
+fn common(reads: &[Read<'_>], least: f32) -> usize {
+    let mut sum = 0.0;
+    reads
+        .iter()
+        .rev()
+        .take_while(|read| {
+            sum += read.information;
+            sum < least
+        })
+        .count()
+}
+
+fn beyond(common: &[Read<'_>]) -> Best {
+    common.iter().fold(Best::default(), |sum, read| Best {
+        turn: sum.turn + read.turn.weight,
+        window: sum.window + read.window.weight,
+        session: sum.session,
+    })
+}
+
+/// The terms to score, strongest first, with the information that each carries here; at most [`MAX_TERMS`].
 fn strongest(all: &[&Index], terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
     let live = all.iter().map(|index| index.len()).sum();
-    let holding = |term: TermId| all.iter().map(|index| index.postings(term).len()).sum::<usize>();
+    let holding = |term: TermId| all.iter().filter_map(|index| index.list(term)).map(List::turns).sum::<usize>();
     let mut known: Vec<(QueryTerm, f32)> = terms
         .iter()
         .map(|&term| {
@@ -122,12 +242,13 @@ fn strongest(all: &[&Index], terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
             (term, doubt * form * term.weight * idf(live, found.max(1)))
         })
         .collect();
+    known.sort_by(|a, b| b.1.total_cmp(&a.1));
     if known.len() > MAX_TERMS {
         // What is not here cannot score, only weigh on the floor, and that reckons with the strongest few anyway.
-        known.sort_by(|a, b| b.1.total_cmp(&a.1));
         let (mut here, away): (Vec<_>, Vec<_>) = known.into_iter().partition(|(term, _)| holding(term.id) > 0);
         here.truncate(MAX_TERMS - FLOOR_TERMS);
         here.extend(away.into_iter().take(FLOOR_TERMS));
+        here.sort_by(|a, b| b.1.total_cmp(&a.1));
         return here;
     }
     known
@@ -138,145 +259,111 @@ fn idf(all: usize, with: usize) -> f32 {
     (1.0 + (all - with + 0.5).max(0.0) / (with + 0.5)).ln()
 }
 
-/// How common a term is in the other scopes that are asked; for windows and sessions, which are not counted there, at most.
-#[derive(Debug, Default)]
-struct Elsewhere {
-    turns: usize,
-    holding: usize,
-    near: usize,
-    sessions: usize,
-    sessions_holding: usize,
+impl<'a> Read<'a> {
+    fn of(index: &'a Index, all: &[&Index], (term, information): (QueryTerm, f32)) -> Option<Self> {
+        let list = index.list(term.id)?;
+        let sum = |count: fn(&List) -> usize| all.iter().filter_map(|i| i.list(term.id)).map(count).sum::<usize>();
+        let live: usize = all.iter().map(|index| index.len()).sum();
+        let sessions: usize = all.iter().map(|index| index.live_sessions).sum();
+        let turns = index.len() as f32;
+        let per_session = index.total_len as f32 / index.live_sessions.max(1) as f32;
+        Some(Self {
+            list,
+            turn: TURN.with(term.weight * idf(live, sum(List::turns)), index.total_len as f32 / turns),
+            window: WINDOW
+                .with(term.weight * idf(live, sum(|list| list.entries().len())), index.total_window as f32 / turns),
+            session: SESSION.with(term.weight * idf(sessions, sum(|list| list.sessions().len())), per_session),
+            // Never zero: by it an episode is known to be found.
+            information: information.max(f32::MIN_POSITIVE),
+            telling: u32::from(term.form.is_telling()),
+        })
+    }
 }
 
-impl Elsewhere {
-    fn of(others: &[&Index], term: TermId) -> Self {
-        others.iter().fold(Self::default(), |sum, other| {
-            let holding = other.postings(term).len();
-            Self {
-                turns: sum.turns + other.len(),
-                holding: sum.holding + holding,
-                near: sum.near + (3 * holding).min(other.len()),
-                sessions: sum.sessions + other.live_sessions,
-                sessions_holding: sum.sessions_holding + holding.min(other.live_sessions),
-            }
-        })
+impl Sum {
+    fn add(&mut self, read: &Read<'_>, entry: Entry, size: Size) {
+        self.near += read.information;
+        self.telling += read.telling;
+        self.window += read.window.score(entry.near.into(), size.window);
+        if entry.own > 0 {
+            self.own += read.information;
+            self.turn += read.turn.score(entry.own.into(), size.turn);
+        }
     }
 }
 
 impl Scratch {
-    fn fit(&mut self, docs: usize, sessions: usize) {
-        if self.turn.len() < docs {
-            self.turn.resize(docs, 0.0);
-            self.window.resize(docs, 0.0);
-            self.own.resize(docs, 0);
-            self.near.resize(docs, 0);
-            self.count.resize(docs, 0.0);
+    fn fit(&mut self, index: &Index) {
+        if self.sums.len() < index.sizes.len() {
+            self.sums.resize(index.sizes.len(), Sum::default());
         }
-        if self.session.len() < sessions {
-            self.session.resize(sessions, 0.0);
-            self.session_count.resize(sessions, 0.0);
+        if self.sessions.len() < index.sessions.len() {
+            self.sessions.resize(index.sessions.len(), 0.0);
         }
     }
 
-    fn add(&mut self, index: &Index, others: &[&Index], term: QueryTerm, bit: u64) {
-        let list = index.postings(term.id);
-        let live = index.len() as f32;
-        let average = (index.total_len as f32 / live).max(1.0);
-        let elsewhere = Elsewhere::of(others, term.id);
-        let weight = term.weight * idf(index.len() + elsewhere.turns, list.len() + elsewhere.holding);
-        for posting in list {
-            let place = index.places[posting.doc as usize];
-            let count = posting.count as f32;
-            self.turn[posting.doc as usize] += weight * TURN.score(count, place.len, average);
-            self.own[posting.doc as usize] |= bit;
-            for doc in [posting.doc, place.prev, place.next] {
-                self.spread(doc, count);
+    /// Adds a term to all episodes that hold it.
+    fn find(&mut self, sizes: &[Size], read: &Read<'_>) {
+        for &entry in read.list.entries() {
+            let sum = &mut self.sums[entry.doc as usize];
+            if sum.near == 0.0 {
+                self.found.push(entry.doc);
             }
-            let session = place.session as usize;
-            if self.session_count[session] == 0.0 {
-                self.touched_sessions.push(place.session);
-            }
-            self.session_count[session] += count;
+            sum.add(read, entry, sizes[entry.doc as usize]);
         }
-        self.settle_windows(index, &elsewhere, term.weight, bit);
-        self.settle_sessions(index, &elsewhere, term.weight);
     }
 
-    fn spread(&mut self, doc: u32, count: f32) {
-        if doc == NONE {
+    /// Adds a term to those episodes that were found already.
+    fn look_up(&mut self, sizes: &[Size], read: &Read<'_>) {
+        if read.list.entries().len() > self.found.len() * SEARCH_FROM {
+            for &doc in &self.found {
+                if let Some(&entry) = read.list.entry(doc) {
+                    self.sums[doc as usize].add(read, entry, sizes[doc as usize]);
+                }
+            }
             return;
         }
-        let slot = &mut self.count[doc as usize];
-        if *slot == 0.0 {
-            self.touched_now.push(doc);
-        }
-        *slot += count;
-    }
-
-    fn settle_windows(&mut self, index: &Index, elsewhere: &Elsewhere, weight: f32, bit: u64) {
-        let average = (index.total_window as f32 / index.len() as f32).max(1.0);
-        let weight = weight * idf(index.len() + elsewhere.turns, self.touched_now.len() + elsewhere.near);
-        for doc in self.touched_now.drain(..) {
-            let at = doc as usize;
-            let Place { window, .. } = index.places[at];
-            let count = std::mem::take(&mut self.count[at]);
-            if self.near[at] == 0 {
-                self.touched.push(doc);
+        for &entry in read.list.entries() {
+            let sum = &mut self.sums[entry.doc as usize];
+            if sum.near > 0.0 {
+                sum.add(read, entry, sizes[entry.doc as usize]);
             }
-            self.near[at] |= bit;
-            self.window[at] += weight * WINDOW.score(count, window, average);
         }
     }
 
-    fn settle_sessions(&mut self, index: &Index, elsewhere: &Elsewhere, weight: f32) {
-        let average = (index.total_len as f32 / index.live_sessions.max(1) as f32).max(1.0);
-        let weight = weight
-            * idf(index.live_sessions + elsewhere.sessions, self.touched_sessions.len() + elsewhere.sessions_holding);
-        for session in self.touched_sessions.drain(..) {
+    fn add_sessions(&mut self, index: &Index, read: &Read<'_>) {
+        for &(session, count) in read.list.sessions() {
             let at = session as usize;
-            let count = std::mem::take(&mut self.session_count[at]);
-            self.session[at] += weight * SESSION.score(count, index.sessions[at].len, average);
+            self.sessions[at] += read.session.score(count as f32, index.sessions[at].len);
         }
     }
 
     /// Hands out the hits and leaves the accumulators as it found them.
-    fn take(&mut self, index: &Index, terms: &[(QueryTerm, f32)]) -> Vec<Hit> {
-        let mut information: Vec<f32> = terms.iter().map(|&(_, information)| information).collect();
-        information.sort_by(|a, b| b.total_cmp(a));
-        let whole: f32 = information.iter().take(FLOOR_TERMS).sum::<f32>().max(f32::MIN_POSITIVE);
-        let telling = terms
-            .iter()
-            .enumerate()
-            .fold(0_u64, |mask, (bit, (term, _))| mask | u64::from(term.form.is_telling()) << bit);
-        let share = |mask: u64| (bits(mask).map(|bit| terms[bit].1).sum::<f32>() / whole).min(1.0);
-        let mut hits = Vec::with_capacity(self.touched.len());
-        for doc in self.touched.drain(..) {
-            let at = doc as usize;
-            let own = std::mem::take(&mut self.own[at]);
-            let near = std::mem::take(&mut self.near[at]);
-            hits.push(Hit {
-                doc,
-                turn: std::mem::take(&mut self.turn[at]),
-                window: std::mem::take(&mut self.window[at]),
-                session: self.session[index.places[at].session as usize],
-                own: share(own),
-                coverage: share(near),
-                telling: (near & telling).count_ones(),
-            });
+    fn take(&mut self, index: &Index, whole: f32, least: f32) -> (Vec<Hit>, Best) {
+        let mut best = Best::default();
+        let mut hits = Vec::with_capacity(64);
+        for doc in self.found.drain(..) {
+            let sum = std::mem::take(&mut self.sums[doc as usize]);
+            best.turn = best.turn.max(sum.turn);
+            best.window = best.window.max(sum.window);
+            let coverage = (sum.near / whole).min(1.0);
+            if coverage >= least {
+                hits.push(Hit {
+                    doc,
+                    turn: sum.turn,
+                    window: sum.window,
+                    session: self.sessions[index.places[doc as usize].session as usize],
+                    own: (sum.own / whole).min(1.0),
+                    coverage,
+                    telling: sum.telling,
+                });
+            }
         }
-        self.session[..index.sessions.len()].fill(0.0);
-        hits
+        let sessions = &mut self.sessions[..index.sessions.len()];
+        best.session = sessions.iter().copied().fold(best.session, f32::max);
+        sessions.fill(0.0);
+        (hits, best)
     }
-}
-
-fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        (mask != 0).then(|| {
-            let bit = mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            bit
-        })
-    })
 }
 
 #[cfg(test)]
@@ -295,7 +382,7 @@ mod tests {
 
     fn scores(index: &Index) -> BTreeMap<u128, [u32; 4]> {
         let terms = QueryTerm::distinct(&text::analyse("kite harbour violin"), 1.0);
-        let hits = score(index, &[index], &terms);
+        let hits = score(index, &[index], &terms, 0.0).hits;
         let round = |value: f32| (value * 1e4).round() as u32;
         hits.iter()
             .filter_map(|hit| Some((index.doc(hit.doc)?.episode.id.0, hit)))
@@ -352,6 +439,6 @@ mod tests {
         let long: String = (0..5_000).map(|n| format!("word{n}x ")).collect::<String>() + "violin";
         let terms = QueryTerm::distinct(&text::analyse(&long), 1.0);
         assert!(terms.len() > MAX_TERMS);
-        assert_eq!(score(&index, &[&index], &terms).len(), 1);
+        assert_eq!(score(&index, &[&index], &terms, 0.0).hits.len(), 1);
     }
 }

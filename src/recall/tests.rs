@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
 
-use super::{Query, Recall, RecallConfig, ScopeData, Source};
+use super::{Exclude, Query, Recall, RecallConfig, ScopeData, Source};
 use crate::base::{EpisodeId, ExchangeId, FactId, Time};
+use crate::conversation::hex;
 use crate::memory::{
     Action, Actor, Cardinality, Episode, EpisodeKind, EpisodeStatus, Fact, FactChange, FactKind, FactStatus,
     Recollection, Scope, Sensitivity, SourceType, Speaker,
@@ -32,7 +34,7 @@ pub(super) fn episode(id: u128, session: &str, position: i64, text: &str) -> Epi
         tags: Vec::new(),
         entities: Vec::new(),
         exchange: None,
-        message_hash: format!("hash-{id}"),
+        message_hash: hex(&message(id)),
         score: 1.0,
         half_life: 0,
         uses: 0,
@@ -41,6 +43,11 @@ pub(super) fn episode(id: u128, session: &str, position: i64, text: &str) -> Epi
         sensitivity: Sensitivity::Normal,
         retired_facts: Vec::new(),
     }
+}
+
+/// The hash of the message that an episode was made of.
+fn message(id: u128) -> [u8; 32] {
+    [u8::try_from(id + 1).unwrap(); 32]
 }
 
 fn fact(id: u128, key: &str, value: &str) -> Fact {
@@ -85,7 +92,7 @@ fn ask(text: &str) -> Query {
         before: None,
         now: NOW,
         max_sensitivity: Sensitivity::Sensitive,
-        exclude: Arc::default(),
+        exclude: Exclude::default(),
         max_episodes: 5,
     }
 }
@@ -196,7 +203,7 @@ fn an_episode_with_a_retired_value_is_not_shown() {
 fn what_the_request_holds_already_is_not_shown_again() {
     let recall = recall_of(Vec::new(), home());
     let mut query = ask("what was wrong with the boiler?");
-    query.exclude = Arc::new(["hash-1".to_owned()].into());
+    query.exclude = Exclude::of([&message(1)]);
     assert_eq!(shown(&recall.recall_now(&query).unwrap()), [2]);
 }
 
@@ -365,6 +372,39 @@ async fn many_that_ask_for_a_cold_scope_wait_for_one_reading() {
     });
     assert_eq!((shown(&a.unwrap())[0], shown(&b.unwrap())[0]), (1, 1));
     assert_eq!(shelf.readings.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_reading_goes_on_when_the_one_that_asked_gives_up() {
+    let gate = Arc::new(Gate::default());
+    let shelf = Arc::new(Shelf { gate: Some(Arc::clone(&gate)), ..Shelf::default() });
+    shelf.data.lock().unwrap().insert(scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    let recall = Arc::new(Recall::from_source(Arc::clone(&shelf) as Arc<dyn Source>, RecallConfig::default()));
+    let tasks = TaskTracker::new();
+    let query = ask("the boiler in the cellar");
+    tokio::select! {
+        biased;
+        _ = recall.recall_behind(query.clone(), &tasks) => panic!("nothing was read yet"),
+        () = gate.reading.notified() => {}
+    }
+    gate.open.notify_one();
+    tasks.close();
+    tasks.wait().await;
+    assert_eq!(shown(&recall.recall_now(&query).unwrap())[0], 1);
+    assert_eq!(shelf.readings.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_scope_holds_no_more_than_it_may_and_the_oldest_give_way() {
+    let config = RecallConfig { max_episodes_per_scope: 3, ..RecallConfig::default() };
+    let recall = Recall::from_source(Arc::new(Shelf::default()), config);
+    recall.fill(&scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    let boiler = ask("what was wrong with the boiler?");
+    assert_eq!(shown(&recall.recall_now(&boiler).unwrap()), [2], "the first was one too many");
+    let new = episode(9, "s9", 0, "The accordion was sold to Bruno for 300 euros.");
+    recall.learned(&scope(), 2, &learned(Vec::new(), vec![new], Vec::new()));
+    assert!(recall.recall_now(&boiler).unwrap().is_empty());
+    assert_eq!(shown(&recall.recall_now(&ask("Who got the accordion?")).unwrap()), [9]);
 }
 
 #[tokio::test]

@@ -73,6 +73,7 @@ impl App {
             Arc::clone(&self.recall),
             Arc::clone(&self.states),
             self.settings.recall_deadline,
+            self.tracker.clone(),
             Arc::clone(&self.metrics),
         )
     }

@@ -1,0 +1,188 @@
+//! Posting lists: for each term, the turns that it stands in or beside, and the sessions.
+//!
+//! The windows (a turn with its neighbours) are kept as they are asked for, not spread out for every question: a question reads each list
+//! once, from front to back, and how common a term is in turns, windows and sessions is always known exactly.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::memory::text::TermId;
+
+/// A repeat beyond this says no more; three of them fit a [`u16`].
+const MAX_COUNT: u16 = 20_000;
+
+/// A turn that holds a term, or has a neighbour that does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) doc: u32,
+    /// How often it stands in the turn itself.
+    pub(super) own: u16,
+    /// The same with the neighbours; never zero.
+    pub(super) near: u16,
+}
+
+/// What is known of one term.
+#[derive(Debug)]
+pub(super) struct List {
+    term: TermId,
+    /// In the order of the documents.
+    entries: Vec<Entry>,
+    /// (session, count), in the order of the sessions.
+    sessions: Vec<(u32, u32)>,
+    turns: usize,
+}
+
+/// The number of a term in its index, and how often a text holds it.
+pub(super) type Counted = (u32, u16);
+
+/// The lists of all terms.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    numbers: HashMap<TermId, u32, BuildHasherDefault<TermHasher>>,
+    lists: Vec<List>,
+    free: Vec<u32>,
+}
+
+impl List {
+    /// In the order of the documents.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// (session, count), in order.
+    pub(super) fn sessions(&self) -> &[(u32, u32)] {
+        &self.sessions
+    }
+
+    /// How many turns hold it.
+    pub(super) fn turns(&self) -> usize {
+        self.turns
+    }
+
+    /// The entry of one document.
+    pub(super) fn entry(&self, doc: u32) -> Option<&Entry> {
+        self.place(doc).ok().map(|at| &self.entries[at])
+    }
+
+    /// Where a document stands or belongs. New ones belong at the end, so that is looked at first.
+    fn place(&self, doc: u32) -> Result<usize, usize> {
+        match self.entries.last() {
+            None => Err(0),
+            Some(last) if last.doc < doc => Err(self.entries.len()),
+            Some(last) if last.doc == doc => Ok(self.entries.len() - 1),
+            Some(_) => self.entries.binary_search_by_key(&doc, |entry| entry.doc),
+        }
+    }
+
+    fn add(&mut self, doc: u32, own: u16, near: u16) {
+        self.turns += usize::from(own > 0);
+        match self.place(doc) {
+            Ok(at) => {
+                self.entries[at].own += own;
+                self.entries[at].near += near;
+            }
+            Err(at) => self.entries.insert(at, Entry { doc, own, near }),
+        }
+    }
+
+    fn take(&mut self, doc: u32, own: u16, near: u16) {
+        let Ok(at) = self.place(doc) else { return };
+        self.turns -= usize::from(own > 0);
+        let entry = &mut self.entries[at];
+        entry.own -= own;
+        entry.near -= near;
+        if entry.near == 0 {
+            self.entries.remove(at);
+        }
+    }
+}
+
+impl Lists {
+    /// Counts the terms of a text, and numbers those that are new.
+    pub(super) fn count(&mut self, terms: impl Iterator<Item = TermId>) -> Box<[Counted]> {
+        let mut terms: Vec<TermId> = terms.collect();
+        terms.sort_unstable();
+        let runs = terms.chunk_by(|a, b| a == b);
+        runs.map(|run| (self.number(run[0]), u16::try_from(run.len()).unwrap_or(MAX_COUNT).min(MAX_COUNT))).collect()
+    }
+
+    fn number(&mut self, term: TermId) -> u32 {
+        *self.numbers.entry(term).or_insert_with(|| {
+            let list = List { term, entries: Vec::new(), sessions: Vec::new(), turns: 0 };
+            if let Some(number) = self.free.pop() {
+                self.lists[number as usize] = list;
+                return number;
+            }
+            self.lists.push(list);
+            u32::try_from(self.lists.len() - 1).expect("terms are bounded by the text of the episodes that are held")
+        })
+    }
+
+    pub(super) fn get(&self, term: TermId) -> Option<&List> {
+        self.numbers.get(&term).map(|&number| &self.lists[number as usize])
+    }
+
+    /// Takes in the terms of a document itself.
+    pub(super) fn add_own(&mut self, doc: u32, session: u32, terms: &[Counted]) {
+        for &(number, count) in terms {
+            let list = &mut self.lists[number as usize];
+            list.add(doc, count, count);
+            match list.sessions.binary_search_by_key(&session, |&(session, _)| session) {
+                Ok(at) => list.sessions[at].1 += u32::from(count),
+                Err(at) => list.sessions.insert(at, (session, count.into())),
+            }
+        }
+    }
+
+    /// Takes them out again. Its neighbours' must have gone before.
+    pub(super) fn take_own(&mut self, doc: u32, session: u32, terms: &[Counted]) {
+        for &(number, count) in terms {
+            let list = &mut self.lists[number as usize];
+            list.take(doc, count, count);
+            if let Ok(at) = list.sessions.binary_search_by_key(&session, |&(session, _)| session) {
+                list.sessions[at].1 -= u32::from(count);
+                if list.sessions[at].1 == 0 {
+                    list.sessions.remove(at);
+                }
+            }
+            if list.entries.is_empty() {
+                self.numbers.remove(&list.term);
+                self.free.push(number);
+            }
+        }
+    }
+
+    /// Lets a document see the terms of a neighbour.
+    pub(super) fn add_near(&mut self, doc: u32, terms: &[Counted]) {
+        for &(number, count) in terms {
+            self.lists[number as usize].add(doc, 0, count);
+        }
+    }
+
+    /// Takes the terms of a former neighbour from it.
+    pub(super) fn take_near(&mut self, doc: u32, terms: &[Counted]) {
+        for &(number, count) in terms {
+            self.lists[number as usize].take(doc, 0, count);
+        }
+    }
+}
+
+/// Terms are hashes already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TermHasher(u64);
+
+impl Hasher for TermHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
