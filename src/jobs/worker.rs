@@ -46,7 +46,8 @@ pub struct WorkerConfig {
     pub owner: String,
     /// Most exchanges in a batch.
     pub batch: u32,
-    /// How long a lease lasts; longer than a batch takes. A lost lease is harmless: the work is done twice and stored once.
+    /// How long a lease lasts: longer than a batch takes, but no longer, since what a dead process has leased waits for its
+    /// end. A lost lease is harmless: the work is done twice and stored once, so it is safe with several processes.
     pub lease: Duration,
     /// How long an idle worker sleeps before it looks for rows of other processes, of a crash, and for retries.
     pub poll: Duration,
@@ -60,7 +61,7 @@ impl WorkerConfig {
         Self {
             owner: owner.into(),
             batch: 64,
-            lease: Duration::from_secs(60),
+            lease: Duration::from_secs(15),
             poll: Duration::from_secs(2),
             backoff: Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(600), max_attempts: 5 },
         }
@@ -347,6 +348,19 @@ mod tests {
         f.worker.run_until_empty().await.unwrap();
         assert_eq!(f.store.depth().await.unwrap().waiting, 1);
         assert_eq!(f.worker.counters().retried.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn what_a_dead_process_has_leased_is_learned_after_fifteen_seconds() {
+        let f = fixture(|_| None).await;
+        append(&f.store, 1..=2).await;
+        let lease = WorkerConfig::named("dead").lease;
+        let claim = Claim { owner: "dead".to_owned(), now: f.clock.now(), lease, max: 10 };
+        assert_eq!(f.store.claim(&claim).await.unwrap().len(), 2);
+        f.clock.advance_millis(14_999);
+        assert_eq!(f.worker.run_until_empty().await.unwrap(), 0, "its owner may be alive");
+        f.clock.advance_millis(1);
+        assert_eq!(f.worker.run_until_empty().await.unwrap(), 2);
     }
 
     #[tokio::test]
