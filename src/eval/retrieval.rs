@@ -16,6 +16,7 @@ use crate::base::{EpisodeId, Time};
 use crate::memory::{Episode, EpisodeKind, EpisodeStatus, RecalledEpisode, Scope, Sensitivity};
 use crate::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source};
 use crate::store::StoreError;
+use crate::tokens::{Counter, Encoding};
 
 /// How far down a ranking is looked.
 const DEPTH: usize = 200;
@@ -141,12 +142,12 @@ struct Asker<'a> {
 
 impl<'a> Asker<'a> {
     fn new(recall: &'a Recall, scope: &'a Scope, data: &'a DataScope) -> Self {
-        let tokens = bpe_openai::o200k_base();
+        let tokens = Counter::new(0);
         Self {
             recall,
             scope,
             places: data.memories.iter().zip(0..).map(|(memory, id)| (memory.id.as_str(), EpisodeId(id))).collect(),
-            tokens: data.memories.iter().map(|memory| tokens.count(shown_as(memory).as_str())).collect(),
+            tokens: data.memories.iter().map(|memory| tokens.text(Encoding::O200k, &shown_as(memory))).collect(),
             end: data.memories.iter().map(|memory| memory.said_at).max().unwrap_or_default(),
         }
     }

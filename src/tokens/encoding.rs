@@ -1,8 +1,8 @@
 //! Vocabularies, and which model uses which.
 
-use bpe_openai::Tokenizer;
 use serde::Deserialize;
 
+use super::bpe::Tokenizer;
 use super::image::ImageRule;
 
 /// A vocabulary of OpenAI's.
@@ -27,8 +27,8 @@ impl Encoding {
 
     pub(super) fn tokenizer(self) -> &'static Tokenizer {
         match self {
-            Self::Cl100k => bpe_openai::cl100k_base(),
-            Self::O200k => bpe_openai::o200k_base(),
+            Self::Cl100k => Tokenizer::cl100k(),
+            Self::O200k => Tokenizer::o200k(),
         }
     }
 }

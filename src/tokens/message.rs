@@ -85,7 +85,7 @@ pub(super) fn literal(rules: Rules, text: &str, span: Span) -> usize {
     if !span.of(text).starts_with('"') {
         return raw(rules, text, span);
     }
-    rules.encoding.tokenizer().count(decode_lossy(span.of(text)).as_ref())
+    rules.encoding.tokenizer().count(&decode_lossy(span.of(text)))
 }
 
 /// Returns the tokens of JSON as it is written; an estimate by length when it is very long.

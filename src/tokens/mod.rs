@@ -4,9 +4,10 @@
 //! tool schemas, `response_format`, images, audio and files. What nobody knows exactly is estimated, never refused.
 //! [`ModelTable`] is `config/models.toml`: window, output limit, vocabulary and image rule of known models.
 //!
-//! `bpe-openai` does the counting: the same numbers as tiktoken (a test compares them), several times faster, and its time
-//! stays linear on hostile input. Nothing here does IO, and no count depends on a cache.
+//! `bpe` does the counting: the same numbers as tiktoken (tests compare them), several times faster, and its time stays
+//! near linear on hostile input. Nothing here does IO, and no count depends on a cache.
 
+mod bpe;
 mod cache;
 mod counter;
 mod encoding;
