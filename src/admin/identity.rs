@@ -50,7 +50,7 @@ impl Changed for Caches {
     }
 
     async fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
-        if let Err(error) = self.0.recall.warm(scope).await {
+        if let Err(error) = self.0.recall.facts(scope).await {
             tracing::warn!(%error, "could not look for episodes with a value that holds no more");
         }
         self.0.recall.mentioning(scope, value)
