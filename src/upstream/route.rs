@@ -69,6 +69,9 @@ struct Shared {
     started: Instant,
 }
 
+/// A target's answer, and what was sent to get it.
+type Answer = Box<(Response<UpstreamBody>, Prepared)>;
+
 /// How one attempt ended without an answer for the client.
 enum Failure {
     /// An answer that is worth trying elsewhere; it is the client's when nothing better comes.
