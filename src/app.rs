@@ -107,6 +107,12 @@ impl fmt::Debug for App {
 }
 
 impl App {
+    /// Where finished exchanges go. `None` when the store could not be opened: no reply waits for what cannot be kept.
+    #[must_use]
+    pub fn recording(&self) -> Option<Outbox> {
+        self.degraded.is_none().then(|| self.outbox.clone())
+    }
+
     /// Drops everything cached about a scope: it was changed by hand, or erased.
     pub fn forget_cached(&self, scope: &Scope) {
         self.recall.invalidate(scope);

@@ -29,9 +29,20 @@ use crate::telemetry::{Direction, Metrics};
 use crate::upstream::UpstreamBody;
 use crate::wire::Usage;
 
+/// Tees replies. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Record(Arc<RecordSettings>);
+
+impl Record {
+    /// Makes the layer.
+    #[must_use]
+    pub fn new(settings: RecordSettings) -> Self {
+        Self(Arc::new(settings))
+    }
+}
+
 /// Settings of [`Record`], shared by all requests.
-#[derive(Clone)]
-pub struct Record {
+pub struct RecordSettings {
     /// Conversation states, for the next request of a tool loop.
     pub states: Arc<States>,
     /// Tells when an exchange ended.
@@ -46,9 +57,9 @@ pub struct Record {
     pub trace: bool,
 }
 
-impl fmt::Debug for Record {
+impl fmt::Debug for RecordSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Record").field("commit_wait", &self.commit_wait).finish_non_exhaustive()
+        f.debug_struct("RecordSettings").field("commit_wait", &self.commit_wait).finish_non_exhaustive()
     }
 }
 
@@ -56,7 +67,7 @@ impl<S> Layer<S> for Record {
     type Service = Recording<S>;
 
     fn layer(&self, inner: S) -> Recording<S> {
-        Recording { inner, shared: self.clone() }
+        Recording { inner, shared: Arc::clone(&self.0) }
     }
 }
 
@@ -64,7 +75,7 @@ impl<S> Layer<S> for Record {
 #[derive(Clone, Debug)]
 pub struct Recording<S> {
     inner: S,
-    shared: Record,
+    shared: Arc<RecordSettings>,
 }
 
 impl<S> Service<Recalled<Reservation>> for Recording<S>
@@ -89,7 +100,7 @@ where
             recall: Arc::clone(&recall),
             answered: None,
             state: None,
-            shared: self.shared.clone(),
+            shared: Arc::clone(&self.shared),
         };
         let routed = self.inner.call(Recalled { call, reservation: (), recall });
         Box::pin(async move {
@@ -113,7 +124,7 @@ pub(super) struct Outcome {
     recall: Arc<Recall>,
     answered: Option<Answered>,
     state: Option<(StateKey, TurnState)>,
-    shared: Record,
+    shared: Arc<RecordSettings>,
 }
 
 /// How a reply ended.

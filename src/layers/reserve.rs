@@ -26,14 +26,14 @@ pub struct Reservation {
 /// reply can be recorded without waiting. Refuses with 429.
 #[derive(Debug)]
 pub struct Reserve {
-    outbox: Outbox,
+    outbox: Option<Outbox>,
     limits: Arc<[Arc<Limits>]>,
 }
 
 impl Reserve {
-    /// Reserves in `outbox` and of `limits`, which a principal names by its place.
+    /// Reserves in `outbox` (nothing is recorded where there is none) and of `limits`, which a principal names by its place.
     #[must_use]
-    pub fn new(outbox: Outbox, limits: Arc<[Arc<Limits>]>) -> Self {
+    pub fn new(outbox: Option<Outbox>, limits: Arc<[Arc<Limits>]>) -> Self {
         Self { outbox, limits }
     }
 }
@@ -59,8 +59,9 @@ impl Stage<Call> for Reserve {
         };
         let memory = call.identity.memory;
         let wanted = call.identity.scope.is_some() && (memory.read || memory.write);
-        let slot = if wanted { self.outbox.reserve() } else { None };
-        let full = wanted && slot.is_none();
+        let outbox = self.outbox.as_ref().filter(|_| wanted);
+        let slot = outbox.and_then(Outbox::reserve);
+        let full = outbox.is_some() && slot.is_none();
         Ok(Funded { call: Arc::new(call), reservation: Reservation { slot, full, taken } })
     }
 }

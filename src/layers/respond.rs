@@ -30,7 +30,10 @@ pub struct Arrived<B> {
 
 /// Names each request, turns errors into OpenAI's envelope, counts replies.
 #[derive(Clone)]
-pub struct Respond {
+pub struct Respond(Arc<Shared>);
+
+/// One pointer to clone per request, not four.
+struct Shared {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     metrics: Arc<Metrics>,
@@ -39,14 +42,14 @@ pub struct Respond {
 
 impl fmt::Debug for Respond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Respond").field("route", &self.route).finish_non_exhaustive()
+        f.debug_struct("Respond").field("route", &self.0.route).finish_non_exhaustive()
     }
 }
 
 impl Respond {
     /// Makes the layer for one route (a metric label).
     pub fn new(clock: Arc<dyn Clock>, random: Arc<dyn Random>, metrics: Arc<Metrics>, route: Route) -> Self {
-        Self { clock, random, metrics, route }
+        Self(Arc::new(Shared { clock, random, metrics, route }))
     }
 }
 
@@ -86,11 +89,11 @@ where
     fn call(&mut self, http: http::Request<B>) -> Self::Future {
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
-        let Respond { clock, random, metrics, route } = self.shared.clone();
-        let at = clock.now();
+        let shared = Arc::clone(&self.shared.0);
+        let (at, route) = (shared.clock.now(), shared.route);
         let stamp = Stamp {
-            id: RequestId::generate(at, &*random),
-            exchange: ExchangeId::generate(at, &*random),
+            id: RequestId::generate(at, &*shared.random),
+            exchange: ExchangeId::generate(at, &*shared.random),
             at,
             started: Instant::now(),
         };
@@ -104,7 +107,7 @@ where
                 if let Ok(id) = HeaderValue::from_str(&stamp.id.to_string()) {
                     reply.headers_mut().insert("x-request-id", id);
                 }
-                metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
+                shared.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
                 Ok(reply)
             }
             .instrument(span),

@@ -13,7 +13,8 @@ use crate::app::App;
 use crate::base::GatewayError;
 use crate::exchange::{Recalled, Routed};
 use crate::layers::{
-    Admit, Authenticate, Decode, Identify, Kind, Recall, Record, ReplyBody, Reserve, Respond, StageLayer,
+    Admit, Authenticate, Decode, Identify, Kind, Recall, Record, RecordSettings, ReplyBody, Reserve, Respond,
+    StageLayer,
 };
 use crate::telemetry::Route;
 use crate::upstream::UpstreamBody;
@@ -31,18 +32,18 @@ where
 {
     let exchange = ServiceBuilder::new()
         // The key's limits and a place in the outbox, taken before any work is done and spent exactly once.
-        .layer(StageLayer::new(Reserve::new(app.outbox.clone(), Arc::clone(&app.limits)))) // Call -> Funded
+        .layer(StageLayer::new(Reserve::new(app.recording(), Arc::clone(&app.limits)))) // Call -> Funded
         // Memory is best effort: a failed or slow recall yields none, and is counted.
         .layer(StageLayer::new(app.recall_stage())) // Funded -> Recalled
         // Below everything that refuses, so that each request it sees has an outcome; it sees every byte of the reply.
-        .layer(Record {
+        .layer(Record::new(RecordSettings {
             states: Arc::clone(&app.states),
             clock: Arc::clone(&app.clock),
             metrics: Arc::clone(&app.metrics),
             commit_wait: app.settings.commit_wait,
             keepalive: app.settings.keepalive,
             trace: app.settings.trace,
-        }) // Recalled -> Recalled<()>, wraps the body
+        })) // Recalled -> Recalled<()>, wraps the body
         // Aliases, attempts, and in each of them Fit and Send.
         .service(upstream);
 

@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use super::eventually;
 
@@ -82,6 +81,3 @@ impl Drop for Binary {
         let _ = self.child.wait();
     }
 }
-
-/// How long a process may take to end that has nothing left to do.
-pub(crate) const SOON: Duration = Duration::from_secs(20);

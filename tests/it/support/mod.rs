@@ -13,7 +13,7 @@ pub(crate) mod stack;
 use std::time::Duration;
 
 pub(crate) use binary::Binary;
-pub(crate) use client::{Ask, Got, Opened};
+pub(crate) use client::{Ask, Got};
 pub(crate) use stack::{KEY, PROVIDER_KEY, Stack};
 
 /// Longer than anything takes here, also on a machine that is busy with something else.

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstory::app::{App, Parts, build};
 use backstory::base::{SystemClock, SystemRandom};
@@ -25,6 +26,9 @@ pub(crate) const KEY: &str = "bk-virtual-0123456789abcdef";
 /// The key that the default configuration sends upstream.
 pub(crate) const PROVIDER_KEY: &str = "sk-provider-0123456789abcdef";
 
+/// How long the end of a reply waits at most until it is durable, in these tests.
+pub(crate) const ACKNOWLEDGE_WAIT: Duration = Duration::from_secs(30);
+
 const ONE_KEY: &str = r#"
 [[keys]]
 key = "${KEY}"
@@ -43,7 +47,6 @@ api_key = "${PROVIDER_KEY}"
 pub(crate) struct Builder {
     scripts: Vec<Script>,
     server: String,
-    store: String,
     recall: String,
     keys: String,
     providers: String,
@@ -139,8 +142,13 @@ impl Builder {
             upstreams.push(mock);
         }
         let text = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[store]\ndata = \"${{DATA}}\"\nacknowledge_wait_ms = 30000\n{}\n[recall]\n{}\n{}\n{}\n{}",
-            self.server, self.store, self.recall, self.providers, self.keys, self.more
+            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[store]\ndata = \"${{DATA}}\"\nacknowledge_wait_ms = {}\n[recall]\n{}\n{}\n{}\n{}",
+            self.server,
+            ACKNOWLEDGE_WAIT.as_millis(),
+            self.recall,
+            self.providers,
+            self.keys,
+            self.more
         );
         let config = Config::parse(&text, Path::new("it.toml"), &env, &Overrides::default())
             .unwrap_or_else(|errors| panic!("{errors}\n{text}"));
@@ -170,7 +178,6 @@ impl Stack {
         Builder {
             scripts: vec![script],
             server: String::new(),
-            store: String::new(),
             recall: "deadline_ms = 30000\n".to_owned(),
             keys: ONE_KEY.to_owned(),
             providers: ONE_PROVIDER.to_owned(),
