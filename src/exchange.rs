@@ -203,15 +203,6 @@ impl Payload {
         matches!(self, Self::Chat(request) if request.stream())
     }
 
-    /// The path under the provider's base URL.
-    #[must_use]
-    pub fn path(&self) -> &'static str {
-        match self {
-            Self::Chat(_) => "chat/completions",
-            Self::Embeddings(_) => "embeddings",
-        }
-    }
-
     /// The operation, as OpenTelemetry names it.
     #[must_use]
     pub fn operation(&self) -> &'static str {

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue};
 use reqwest::Url;
 
 use crate::base::{GatewayError, Secret};
-use crate::exchange::Credential;
+use crate::exchange::{Credential, Payload};
 use crate::memory::Sensitivity;
 
 /// How we authenticate to a provider.
@@ -49,6 +49,9 @@ pub struct Provider {
     /// The most sensitive memory that may be sent there.
     pub max_sensitivity: Sensitivity,
     base: Url,
+    /// Parsing a URL costs as much as finding the messages of a small request: the two that are always needed are kept.
+    chat: Url,
+    embeddings: Url,
     http: reqwest::Client,
 }
 
@@ -80,7 +83,22 @@ impl Provider {
         }
         let http = http.build().map_err(GatewayError::internal)?;
         let ProviderConfig { name, auth, headers, max_sensitivity, .. } = config;
-        Ok(Self { name, auth, headers, max_sensitivity, base, http })
+        let under = |path: &str| {
+            let mut url = base.clone();
+            url.set_path(&format!("{}{path}", base.path()));
+            url
+        };
+        let (chat, embeddings) = (under("chat/completions"), under("embeddings"));
+        Ok(Self { name, auth, headers, max_sensitivity, base, chat, embeddings, http })
+    }
+
+    /// The URL for a payload.
+    #[must_use]
+    pub fn url_for(&self, payload: &Payload) -> Url {
+        match payload {
+            Payload::Chat(_) => self.chat.clone(),
+            Payload::Embeddings(_) => self.embeddings.clone(),
+        }
     }
 
     /// The URL of a path under the base; `tail` may carry a query.

@@ -80,9 +80,6 @@ enum Failure {
     None(AttemptError),
 }
 
-/// An answer, and what was sent for it.
-type Answer = Box<(Response<UpstreamBody>, Prepared)>;
-
 /// What is sent to a target.
 #[derive(Clone)]
 struct Prepared {
@@ -366,7 +363,7 @@ impl Shared {
     ) -> Result<Response<UpstreamBody>, AttemptError> {
         let call = &request.call;
         let provider = &target.provider;
-        let url = provider.url(call.payload.path()).expect("our own paths have no dots");
+        let url = provider.url_for(&call.payload);
         let (authorization, own) = provider.authorization(&call.credential);
         let headers = upward(&call.headers, own, authorization, &provider.headers);
         let stream = call.payload.stream();
