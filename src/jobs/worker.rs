@@ -61,6 +61,7 @@ impl WorkerConfig {
         Self {
             owner: owner.into(),
             batch: 64,
+            // After a crash nothing is learned about the persons concerned until it ends; a batch takes well under a second.
             lease: Duration::from_secs(15),
             poll: Duration::from_secs(2),
             backoff: Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(600), max_attempts: 5 },
