@@ -9,8 +9,8 @@ use crate::memory::{Episode, EpisodeKind, EpisodeStatus, Said, Sensitivity, Spea
 /// A user's own words weigh more than the reply to them.
 const USER_SCORE: f64 = 1.0;
 const REPLY_SCORE: f64 = 0.6;
-/// Episodes fade slowly: half a year.
-const HALF_LIFE_SECONDS: i64 = 180 * 86_400;
+/// Episodes fade slowly; the default of `[memory] episode_half_life_days`, as for those added by API.
+const HALF_LIFE_SECONDS: i64 = 90 * 86_400;
 
 /// Makes the episodes of a turn: the user's side at `2n`, the reply's at `2n + 1`. The reply has none where the user's side
 /// has none, where it was cut short, or where it gives our own notes back.

@@ -312,6 +312,20 @@ async fn the_same_in_chinese_and_names_and_values_stay_chinese() {
     assert!(stack.shown("ann", "今晚吃什么好？").await.contains("花生"));
 }
 
+// Design, section 6: an episode is an episode, wherever it comes from.
+#[tokio::test]
+async fn learned_episodes_fade_like_those_added_by_an_app() {
+    let stack = Stack::new(Script::Fixed("I see.".to_owned())).await;
+    stack.tell("ann", "We stayed at a campsite at lake Inari.").await;
+    let episode = json!({"text": "The pier at lake Inari was broken."});
+    let added = stack.ask("POST", "/memory/v1/episodes").user("ann").json(&episode).send().await.must_be(201).json();
+    let got = stack.ask("GET", "/memory/v1/episodes").user("ann").send().await.must_be(200).json();
+    let half_lives: BTreeSet<i64> =
+        got["data"].as_array().unwrap().iter().map(|e| e["half_life"].as_i64().unwrap()).collect();
+    assert_eq!(half_lives.len(), 1, "{got}");
+    assert_eq!(half_lives.first(), added["half_life"].as_i64().as_ref());
+}
+
 // mem0ai/mem0#3245: deleted facts came back in answers.
 #[tokio::test]
 async fn a_deleted_fact_is_neither_listed_nor_shown_and_others_stay() {
