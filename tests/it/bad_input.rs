@@ -1,7 +1,11 @@
 //! What no request should be, and what the machine should not do.
 
+use std::time::Duration;
+
 use backstory::mock::Script;
 use serde_json::{Value, json};
+use sqlx::ConnectOptions as _;
+use sqlx::sqlite::SqliteConnectOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -248,6 +252,26 @@ async fn a_corrupt_database_lets_requests_pass_without_memory_and_readyz_says_de
     assert_eq!(got.status.as_u16(), 503, "{}", got.text());
     let kept = std::fs::read(stack.folder().join("backstory.db")).unwrap();
     assert!(kept.starts_with(b"this is no database"), "what may be repaired is not touched");
+}
+
+// mem0ai/mem0#7196; AVIDS2/memorix#291: "database is locked" reached users.
+#[tokio::test]
+async fn while_the_database_is_locked_requests_pass_and_afterwards_all_is_learned() {
+    let stack = Stack::of(Script::Fixed("ok".to_owned())).acknowledge_wait(Duration::from_millis(100)).start().await;
+    stack.tell("ann", "I'm allergic to peanuts.").await;
+    let path = stack.folder().join("backstory.db");
+    let mut other = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    for text in ["I live in Oslo.", "What can I eat?"] {
+        let got = stack.say("ann", text).await;
+        assert!(got.memory().starts_with("hit"), "what is known is shown all the same: {}", got.memory());
+    }
+    let metrics = stack.ask("GET", "/metrics").send().await.must_be(200);
+    let released = metrics.text().lines().find(|line| line.starts_with("backstory_outbox_released"));
+    assert!(released.is_some_and(|line| line.ends_with(" 2")), "released ends are counted: {released:?}");
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    stack.learned().await;
+    assert_eq!(stack.facts("ann").await, ["diet.allergy = peanuts", "location.home = Oslo"]);
 }
 
 #[tokio::test]

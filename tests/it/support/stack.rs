@@ -47,6 +47,7 @@ api_key = "${PROVIDER_KEY}"
 pub(crate) struct Builder {
     scripts: Vec<Script>,
     server: String,
+    acknowledge_wait: Duration,
     recall: String,
     keys: String,
     providers: String,
@@ -64,6 +65,12 @@ impl Builder {
     /// Lines of `[server]`.
     pub(crate) fn server(mut self, lines: &str) -> Self {
         self.server.push_str(lines);
+        self
+    }
+
+    /// How long the end of a reply waits until it is durable.
+    pub(crate) fn acknowledge_wait(mut self, wait: Duration) -> Self {
+        self.acknowledge_wait = wait;
         self
     }
 
@@ -144,7 +151,7 @@ impl Builder {
         let text = format!(
             "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[store]\ndata = \"${{DATA}}\"\nacknowledge_wait_ms = {}\n[recall]\n{}\n{}\n{}\n{}",
             self.server,
-            ACKNOWLEDGE_WAIT.as_millis(),
+            self.acknowledge_wait.as_millis(),
             self.recall,
             self.providers,
             self.keys,
@@ -178,6 +185,7 @@ impl Stack {
         Builder {
             scripts: vec![script],
             server: String::new(),
+            acknowledge_wait: ACKNOWLEDGE_WAIT,
             recall: "deadline_ms = 30000\n".to_owned(),
             keys: ONE_KEY.to_owned(),
             providers: ONE_PROVIDER.to_owned(),
