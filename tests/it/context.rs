@@ -227,3 +227,81 @@ async fn memory_counts_inside_the_budget_and_gives_way_first() {
     assert_eq!(tight.memory(), "miss");
     assert_eq!((tight.context("sent"), tight.context("cut")), (tight.context("counted"), 0));
 }
+
+// headroomlabs-ai/headroom PR#2942; tontinton/maki PR#407: cut anew at every turn, so that no prefix was ever cached.
+#[tokio::test]
+async fn a_growing_chat_is_cut_rarely_and_between_cuts_the_sent_prefix_stays_the_same_bytes() {
+    let stack = Stack::of(reply()).with("[budget]\nmax_input_tokens = 1000").start().await;
+    let (mut cuts, mut before): (Vec<usize>, Option<(usize, Vec<Value>)>) = (Vec::new(), None);
+    for turns in 1..60 {
+        let body = json!({"model": "gpt-4o", "messages": history(turns)}).to_string();
+        let got = stack.chat(body).user("ann").header("x-backstory-memory", "off").send().await.must_be(200);
+        let (cut, kept) = (got.context("cut"), sent(&stack));
+        assert!(got.context("sent") <= 1_000, "{}", got.header("x-backstory-context"));
+        if let Some((last_cut, last)) = before {
+            if cut == last_cut {
+                let stays = last.len() - 1;
+                assert_eq!(kept[..stays], last[..stays], "turn {turns}");
+            } else {
+                assert!(
+                    got.context("sent") <= 760,
+                    "down to the low-water mark: {}",
+                    got.header("x-backstory-context")
+                );
+                cuts.push(turns);
+            }
+        }
+        before = Some((cut, kept));
+    }
+    assert!((3..=15).contains(&cuts.len()), "{cuts:?}");
+}
+
+// earendil-works/pi#8061; can1357/oh-my-pi#12741.
+#[tokio::test]
+async fn max_tokens_are_kept_free_in_the_window() {
+    let models = "[[models]]\nname = \"small\"\n[[models.targets]]\nprovider = \"upstream\"\nmodel = \"gpt-4o\"\nwindow = 2000\nmax_output = 1500";
+    let stack = Stack::of(reply()).with(models).start().await;
+    let mut budgets = Vec::new();
+    for (name, tokens) in [("max_tokens", 200), ("max_completion_tokens", 1_200)] {
+        let body = json!({"model": "small", name: tokens, "messages": history(40)}).to_string();
+        let got = stack.chat(body).user("ann").send().await.must_be(200);
+        assert!(got.context("sent") + tokens <= 2_000, "{name}: {}", got.header("x-backstory-context"));
+        budgets.push(got.context("budget"));
+    }
+    assert!(budgets[0] > budgets[1] + 900, "{budgets:?}");
+}
+
+// BerriAI/litellm#31557.
+#[tokio::test]
+async fn on_fallback_the_request_is_cut_again_for_the_smaller_window_from_the_original() {
+    let models = "[[models]]\nname = \"two\"\n[[models.targets]]\nprovider = \"p1\"\nmodel = \"gpt-4o\"\norder = 1\n[[models.targets]]\nprovider = \"p2\"\nmodel = \"gpt-4o\"\nwindow = 1500\norder = 2";
+    let stack = Stack::of(Script::As("mock-error-500")).upstream(reply()).chain(2).with(models).start().await;
+    let messages = history(40);
+    let body = json!({"model": "two", "max_tokens": 300, "messages": messages}).to_string();
+    let got = stack.chat(body.clone()).user("ann").send().await.must_be(200);
+    assert_eq!(stack.sent().body, body.replace("\"two\"", "\"gpt-4o\""), "all of it fits the first");
+    let kept = stack.upstreams[1].last_request().unwrap().json()["messages"].as_array().unwrap().clone();
+    assert!(got.context("cut") > 0 && got.context("sent") <= 1_200, "{}", got.header("x-backstory-context"));
+    assert_eq!(kept[1..], messages[messages.len() - (kept.len() - 1)..]);
+}
+
+// Design, section 5: key data of what was cut is kept word for word.
+#[tokio::test]
+async fn order_numbers_amounts_dates_urls_and_versions_of_what_was_cut_stay_word_for_word() {
+    let stack = Stack::new(reply()).await;
+    let mut messages = history(40);
+    let data = ["A-48213-X", "€1,249.50", "2026-03-14", "https://shop.example/orders/48213", "v2.4.1"];
+    let text = format!(
+        "My order number is {}, it cost {}, it is due on {}, see {} and firmware {}.",
+        data[0], data[1], data[2], data[3], data[4]
+    );
+    messages.insert(1, json!({"role": "user", "content": text}));
+    messages.insert(2, json!({"role": "assistant", "content": "Noted."}));
+    let got = ask(&stack, &messages, 1_500).await.must_be(200);
+    assert!(got.context("cut") > 0);
+    let kept = json!(sent(&stack)).to_string();
+    assert!(!kept.contains("My order number is A-48213-X, it cost"), "the message itself is cut");
+    for piece in data {
+        assert!(kept.contains(piece), "{piece} in {kept}");
+    }
+}

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::PATIENCE;
+use super::{PATIENCE, eventually};
 
 /// A request that is being put together.
 #[derive(Clone)]
@@ -76,7 +76,8 @@ impl Ask {
     /// Sends it and returns as soon as the header is there.
     pub(crate) async fn open(self) -> Opened {
         let mut connection = JoinSet::new();
-        let stream = TcpStream::connect(self.addr).await.unwrap();
+        // A busy machine may turn a connection away; nothing was sent on it yet.
+        let stream = eventually("a connection", || async { TcpStream::connect(self.addr).await.ok() }).await;
         let (mut sender, running) =
             http1::handshake::<_, BoxBody<Bytes, Infallible>>(TokioIo::new(stream)).await.unwrap();
         connection.spawn(running);
