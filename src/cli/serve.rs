@@ -11,7 +11,7 @@ use super::{ConfigArgs, asked_to_stop, complain, say};
 use crate::app::{App, Parts, build};
 use crate::base::{SystemClock, SystemRandom};
 use crate::config::{Config, Env, ProviderKey, SystemEnv};
-use crate::server::{Drained, routes, serve};
+use crate::server::{Drained, Front, serve};
 use crate::telemetry;
 
 /// How long the background work may take to end after the replies have.
@@ -82,7 +82,7 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
 }
 
 async fn serve_and_drain(app: &Arc<App>, listener: TcpListener) -> Drained {
-    let drained = serve(listener, routes(app), app.stop.clone(), app.settings.drain).await;
+    let drained = serve(listener, Front::new(app), app.stop.clone(), app.settings.drain).await;
     // Replies have ended: what they left is committed before the process ends. What is not learned yet stays in the outbox.
     app.halt.cancel();
     app.tracker.close();

@@ -3,12 +3,13 @@
 //! `stack` decides the order of the layers and is the place to start; `routes` lists every path, `serve` accepts
 //! connections and drains them. What a request is allowed or told is not decided here.
 
+mod front;
 mod guard;
 mod models;
 mod routes;
 mod serve;
 mod stack;
 
-pub use routes::routes;
+pub use front::Front;
 pub use serve::{Drained, serve};
 pub use stack::{Gateway, gateway};

@@ -1,4 +1,4 @@
-//! Every path.
+//! Every path but the two that carry the load (`front`).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,46 +6,30 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::middleware::{self, Next};
-use axum::routing::{any, get, post_service};
+use axum::routing::{any, get};
 use http::header::{ALLOW, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use tower::ServiceExt;
-use tower_http::catch_panic::{CatchPanicLayer, ResponseForPanic};
 
-use super::stack::gateway;
-use super::{guard, models};
+use super::models;
 use crate::admin;
 use crate::app::App;
 use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
 use crate::exchange::Stamp;
-use crate::layers::{Kind, respond};
-use crate::telemetry::{self, Metrics, Outcome, Route};
+use crate::layers::respond;
+use crate::telemetry::{self, Outcome, Route};
 use crate::upstream::UpstreamBody;
 
-/// Builds the router of the data listener.
-pub fn routes(app: &Arc<App>) -> Router {
-    let chat = gateway::<Body, _>(app, Kind::Chat, app.upstream.clone());
-    let embeddings = gateway::<Body, _>(app, Kind::Embeddings, app.upstream.clone());
-    let axum_reply = |reply: Response<crate::layers::ReplyBody>| reply.map(Body::new);
-
-    let data = Router::new()
-        .route("/v1/chat/completions", post_service(chat.map_response(axum_reply)))
-        .route("/v1/embeddings", post_service(embeddings.map_response(axum_reply)))
-        .route("/v1/{*rest}", any(other))
-        .with_state(Arc::clone(app))
-        .merge(admin::routes(app));
-
+/// Builds the router for all but the two paths that carry the load, which `front` takes.
+pub(super) fn router(app: &Arc<App>) -> Router {
     Router::new()
+        .route("/v1/{*rest}", any(other))
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .with_state(Arc::clone(app))
-        .merge(data)
+        .merge(admin::routes(app))
         .fallback(|method: Method, uri: Uri| async move { plain_error(&no_such_path(&method, &uri)) })
         .method_not_allowed_fallback(not_allowed)
-        .layer(middleware::from_fn_with_state(Arc::clone(app), guarded))
-        .layer(CatchPanicLayer::custom(Panicked(Arc::clone(&app.metrics))))
 }
 
 /// Paths under `/v1/` that are not ours: passed through for those who may.
@@ -108,16 +92,6 @@ async fn metrics(State(app): State<Arc<App>>) -> Response<Body> {
     reply
 }
 
-/// Before anything else: who may talk to us at all.
-async fn guarded(State(app): State<Arc<App>>, request: Request<Body>, next: Next) -> Response<Body> {
-    if app.settings.loopback_only
-        && let Err(error) = guard::check(request.headers(), request.uri())
-    {
-        return plain_error(&error);
-    }
-    next.run(request).await
-}
-
 async fn not_allowed(method: Method, uri: Uri, _headers: HeaderMap) -> Response<Body> {
     let error = GatewayError::new(ErrorKind::MethodNotAllowed, format!("{} does not take {method}", uri.path()));
     let mut reply = plain_error(&error);
@@ -134,19 +108,6 @@ fn no_such_path(method: &Method, uri: &Uri) -> GatewayError {
 /// An error of a request that has no id of its own.
 fn plain_error(error: &GatewayError) -> Response<Body> {
     respond(error, RequestId(0)).map(Body::new)
-}
-
-/// A panic in one request is a 500 for that request, and is counted.
-#[derive(Clone)]
-struct Panicked(Arc<Metrics>);
-
-impl ResponseForPanic for Panicked {
-    type ResponseBody = Body;
-
-    fn response_for_panic(&mut self, _: Box<dyn std::any::Any + Send + 'static>) -> Response<Body> {
-        self.0.panics.inc();
-        plain_error(&GatewayError::internal("a request panicked"))
-    }
 }
 
 fn stamp(app: &App) -> Stamp {

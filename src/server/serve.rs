@@ -3,14 +3,14 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service;
+
+use super::front::Front;
 
 /// How long a client may take to send the next request's head; so long an idle connection is kept.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
@@ -29,7 +29,7 @@ pub enum Drained {
 /// Serves until `stop`, then lets running replies end for at most `drain`, then cuts what is left.
 ///
 /// From `stop` on no connection is accepted, idle ones are closed, and busy ones are closed after their reply.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken, drain: Duration) -> Drained {
+pub async fn serve(listener: TcpListener, front: Front, stop: CancellationToken, drain: Duration) -> Drained {
     let connections = TaskTracker::new();
     let cut = CancellationToken::new();
     loop {
@@ -39,7 +39,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         };
         match accepted {
             Ok((stream, _)) => {
-                connections.spawn(connection(stream, router.clone(), stop.clone(), cut.clone()));
+                connections.spawn(connection(stream, front.clone(), stop.clone(), cut.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
@@ -59,17 +59,15 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     Drained::Cut
 }
 
-async fn connection(stream: TcpStream, router: Router, stop: CancellationToken, cut: CancellationToken) {
+async fn connection(stream: TcpStream, front: Front, stop: CancellationToken, cut: CancellationToken) {
     // Small events must not wait for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "could not set TCP_NODELAY");
     }
-    let service = TowerToHyperService::new(tower::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let mut router = router.clone();
-        async move {
-            Ok::<_, Infallible>(router.call(request.map(axum::body::Body::new)).await.unwrap_or_else(|e| match e {}))
-        }
-    }));
+    let service = service_fn(move |request| {
+        let front = front.clone();
+        async move { Ok::<_, Infallible>(front.answer(request).await) }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

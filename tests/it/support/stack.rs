@@ -11,7 +11,7 @@ use backstory::app::{App, Parts, build};
 use backstory::base::{SystemClock, SystemRandom};
 use backstory::config::{Config, Env, Overrides};
 use backstory::mock::{self, MockHandle, Recorded, Script};
-use backstory::server::{Drained, routes, serve};
+use backstory::server::{Drained, Front, serve};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -164,7 +164,7 @@ impl Builder {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, routes(&app), app.stop.clone(), app.settings.drain));
+        serving.spawn(serve(listener, Front::new(&app), app.stop.clone(), app.settings.drain));
         Stack { app, addr, upstreams, serving, folder, stop_upstreams }
     }
 }
