@@ -132,6 +132,11 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
 
     let routes = Arc::new(routes(config)?);
     let counter = Arc::new(Counter::new(COUNT_CACHE_BYTES));
+    // The vocabularies take a moment to load, which the first request should not have to wait for.
+    tracker.spawn_blocking({
+        let counter = Arc::clone(&counter);
+        move || counter.warm_up()
+    });
     let timeouts = Timeouts {
         header: config.timeouts.header.unwrap_or_default(),
         first_token: config.timeouts.first_token.unwrap_or_default(),
