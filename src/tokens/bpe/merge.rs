@@ -16,10 +16,12 @@ const NO_PAIR: u32 = u32::MAX;
 
 /// Returns the number of tokens of a piece.
 pub(super) fn count(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
-    match piece.len() {
-        ..=SHORT => short(vocabulary, piece),
-        ..=WINDOW => long(vocabulary, piece).len(),
-        _ => windows(vocabulary, piece).unwrap_or_else(|| long(vocabulary, piece).len()),
+    if piece.len() <= SHORT {
+        short(vocabulary, piece)
+    } else if piece.len() <= WINDOW {
+        long(vocabulary, piece).len()
+    } else {
+        windows(vocabulary, piece).unwrap_or_else(|| long(vocabulary, piece).len())
     }
 }
 
