@@ -1,6 +1,7 @@
 //! Episodes.
 
 use async_trait::async_trait;
+use tracing::instrument;
 
 use super::error::driver;
 use super::row::{name, parse, rows};
@@ -43,6 +44,7 @@ fn episode((id, body, uses, last_used_at, retired_facts): Row) -> Result<Episode
 
 #[async_trait]
 impl EpisodeStore for SqliteStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "list_episodes"))]
     async fn list_episodes(
         &self,
         scope: &Scope,
@@ -61,6 +63,7 @@ impl EpisodeStore for SqliteStore {
         found.into_iter().map(episode).collect()
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "episode"))]
     async fn episode(&self, scope: &Scope, id: EpisodeId) -> Result<Option<Episode>, StoreError> {
         let row: Option<Row> = sqlx::query_as(READ)
             .bind(id.to_string())
@@ -71,6 +74,7 @@ impl EpisodeStore for SqliteStore {
         row.map(episode).transpose()
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "put_episodes"))]
     async fn put_episodes(&self, scope: &Scope, episodes: &[Episode]) -> Result<i64, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
@@ -85,6 +89,7 @@ impl EpisodeStore for SqliteStore {
         Ok(revision)
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "delete_episode"))]
     async fn delete_episode(&self, scope: &Scope, id: EpisodeId, now: Time) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
@@ -109,6 +114,7 @@ impl EpisodeStore for SqliteStore {
         Ok(true)
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "touch_episodes"))]
     async fn touch_episodes(&self, scope: &Scope, ids: &[EpisodeId], now: Time) -> Result<(), StoreError> {
         if ids.is_empty() {
             return Ok(());

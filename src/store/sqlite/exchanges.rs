@@ -1,6 +1,7 @@
 //! What was shown for an answer, and what was proposed from it.
 
 use async_trait::async_trait;
+use tracing::instrument;
 
 use super::SqliteStore;
 use super::error::driver;
@@ -20,6 +21,7 @@ const PROPOSALS: &str = "
 
 #[async_trait]
 impl ExchangeStore for SqliteStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "shown"))]
     async fn shown(&self, scope: &Scope, exchange: ExchangeId) -> Result<Option<Shown>, StoreError> {
         let id = exchange.to_string();
         let body: Option<String> = sqlx::query_scalar(SHOWN)
@@ -31,6 +33,7 @@ impl ExchangeStore for SqliteStore {
         body.map(|body| parse("exchanges", &id, &body)).transpose()
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "proposals"))]
     async fn proposals(
         &self,
         scope: &Scope,

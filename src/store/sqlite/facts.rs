@@ -1,6 +1,7 @@
 //! Facts and their history.
 
 use async_trait::async_trait;
+use tracing::instrument;
 
 use super::error::driver;
 use super::row::{name, parse};
@@ -39,6 +40,7 @@ const DELETE_PROPOSALS: &str = "DELETE FROM proposals WHERE fact = ?1 AND scope 
 
 #[async_trait]
 impl FactStore for SqliteStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "list_facts"))]
     async fn list_facts(&self, scope: &Scope, filter: &FactFilter, page: &Page) -> Result<Vec<Fact>, StoreError> {
         let (exact, below) = match filter.key.as_deref().map(|k| (k, k.strip_suffix('*'))) {
             Some((_, Some(prefix))) if prefix.ends_with('.') => (None, Some(prefix)),
@@ -59,6 +61,7 @@ impl FactStore for SqliteStore {
         found.iter().map(|(id, body)| parse("facts", id, body)).collect()
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "fact"))]
     async fn fact(&self, scope: &Scope, id: FactId) -> Result<Option<Fact>, StoreError> {
         let id = id.to_string();
         let body: Option<String> = sqlx::query_scalar(READ)
@@ -70,6 +73,7 @@ impl FactStore for SqliteStore {
         body.map(|body| parse("facts", &id, &body)).transpose()
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "history"))]
     async fn history(&self, scope: &Scope, id: FactId) -> Result<Vec<HistoryEntry>, StoreError> {
         let id = id.to_string();
         let found: Vec<String> = sqlx::query_scalar(HISTORY)
@@ -81,6 +85,7 @@ impl FactStore for SqliteStore {
         found.iter().map(|body| parse("history", &id, body)).collect()
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "apply"))]
     async fn apply(&self, scope: &Scope, changes: &[FactChange]) -> Result<i64, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
@@ -99,6 +104,7 @@ impl FactStore for SqliteStore {
         Ok(revision)
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "delete_fact"))]
     async fn delete_fact(&self, scope: &Scope, id: FactId, now: Time) -> Result<bool, StoreError> {
         let id = id.to_string();
         let mut tx = self.begin().await?;

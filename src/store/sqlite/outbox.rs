@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
+use tracing::instrument;
 
 use super::error::driver;
 use super::row::{Bodies, Place, hex, parse, rows};
@@ -69,6 +70,7 @@ const DEPTH: &str = "
 
 #[async_trait]
 impl OutboxStore for SqliteStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "append"))]
     async fn append(&self, group: &[Finished]) -> Result<(), StoreError> {
         let rows = AppendRows::of(group);
         if rows.scopes.is_empty() {
@@ -79,6 +81,7 @@ impl OutboxStore for SqliteStore {
         commit(tx).await
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "claim"))]
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>, StoreError> {
         let lease_until = claim.now.plus_millis(i64::try_from(claim.lease.as_millis()).unwrap_or(i64::MAX));
         let mut found: Vec<(i64, String, String, u32)> = sqlx::query_as(CLAIM)
@@ -104,10 +107,12 @@ impl OutboxStore for SqliteStore {
         Ok(claimed)
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "learn"))]
     async fn learn(&self, owner: &str, learned: &[Learned]) -> Result<Vec<LearnOutcome>, StoreError> {
         self.learn_group(owner, learned).await
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "fail"))]
     async fn fail(&self, owner: &str, exchange: ExchangeId, failure: &JobFailure) -> Result<(), StoreError> {
         let exchange = exchange.to_string();
         let Some(retry_at) = failure.retry_at else {
@@ -124,6 +129,7 @@ impl OutboxStore for SqliteStore {
         Ok(())
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "depth"))]
     async fn depth(&self) -> Result<Depth, StoreError> {
         let (waiting, oldest, dead): (u64, Option<i64>, u64) =
             sqlx::query_as(DEPTH).fetch_one(&self.read).await.map_err(driver("measure the outbox"))?;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
+use tracing::instrument;
 
 use super::error::driver;
 use super::open::secret;
@@ -111,11 +112,13 @@ const READ_SECRET: &str = "SELECT value FROM secrets WHERE name = ?1";
 
 #[async_trait]
 impl ScopeStore for SqliteStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "scope_state"))]
     async fn scope_state(&self, scope: &Scope) -> Result<ScopeState, StoreError> {
         let row = load_one(&self.read, scope).await?;
         Ok(row.map(|r| ScopeState { revision: r.revision, epoch: r.epoch }).unwrap_or_default())
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "namespaces"))]
     async fn namespaces(&self, tenant: &str, subject: &str) -> Result<Vec<(String, i64)>, StoreError> {
         sqlx::query_as(NAMESPACES)
             .bind(tenant)
@@ -125,10 +128,12 @@ impl ScopeStore for SqliteStore {
             .map_err(driver("list namespaces"))
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "erase"))]
     async fn erase(&self, scope: &Scope, now: Time) -> Result<Erased, StoreError> {
         self.erase_scope(scope, now).await
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "tombstoned"))]
     async fn tombstoned(&self, scope: &Scope, texts: &[&str]) -> Result<Vec<bool>, StoreError> {
         let mut barred = vec![false; texts.len()];
         if texts.is_empty() {
@@ -149,10 +154,12 @@ impl ScopeStore for SqliteStore {
         Ok(barred)
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "sweep"))]
     async fn sweep(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError> {
         self.sweep_rows(now, trace_before, max_rows).await
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "shared_secret"))]
     async fn shared_secret(&self, name: &str, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError> {
         let mut tx = self.begin().await?;
         sqlx::query(KEEP_SECRET)
@@ -167,6 +174,7 @@ impl ScopeStore for SqliteStore {
         secret(name, &value)
     }
 
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "ping"))]
     async fn ping(&self) -> Result<(), StoreError> {
         sqlx::query_scalar::<_, i64>("SELECT 1").fetch_one(&self.read).await.map_err(driver("ping"))?;
         Ok(())

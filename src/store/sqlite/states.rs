@@ -1,6 +1,7 @@
 //! Conversation state. It is written by `append`, with the exchange that it came up with.
 
 use async_trait::async_trait;
+use tracing::instrument;
 
 use super::SqliteStore;
 use super::error::driver;
@@ -15,6 +16,7 @@ const READ: &str = "
 
 #[async_trait]
 impl StateStore for SqliteStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "turn_state"))]
     async fn turn_state(&self, state: &StateKey, now: Time) -> Result<Option<TurnState>, StoreError> {
         let body: Option<String> = sqlx::query_scalar(READ)
             .bind(&key(&state.scope)[..])
