@@ -3,7 +3,6 @@
 //! One package has no borders that the compiler keeps, so this test reads the source as text. That is why each module is
 //! named in a `use` of its own: a nested `use crate::{…}` would hide names from the search, and is refused.
 
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
