@@ -38,7 +38,13 @@ async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<
     let route = if request.uri().path().starts_with("/v1/models") { Route::Models } else { Route::Passthrough };
     let mut reply = match pass(&app, request).await {
         Ok(reply) => reply,
-        Err(error) => respond(&error, stamp.id).map(Body::new),
+        Err(error) => {
+            let mut reply = respond(&error, stamp.id).map(Body::new);
+            if error.kind == ErrorKind::MethodNotAllowed {
+                reply.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+            }
+            reply
+        }
     };
     if let Ok(id) = HeaderValue::from_str(&stamp.id.to_string()) {
         reply.headers_mut().insert("x-request-id", id);
