@@ -5,6 +5,7 @@
 
 mod check;
 mod doctor;
+mod eval;
 mod explain;
 mod mock;
 mod serve;
@@ -34,6 +35,8 @@ enum Command {
     Doctor(ConfigArgs),
     /// Shows what would be sent for a chat request (a file, or - for standard input) and why, without sending it
     Explain(explain::ExplainArgs),
+    /// Measures recall on a data set of conversations and questions
+    Eval(eval::EvalArgs),
     /// Runs a scripted upstream, to see the whole loop without an API key
     Mock(mock::MockArgs),
 }
@@ -88,6 +91,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Doctor(args) => on_runtime(doctor::run(args)),
         Command::Explain(args) => on_runtime(explain::run(args)),
+        Command::Eval(args) => eval::run(args),
         Command::Mock(args) => on_runtime(mock::run(args)),
     }
 }
