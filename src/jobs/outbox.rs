@@ -227,6 +227,12 @@ fn text_bytes(finished: &Finished) -> u64 {
     (turn + state) as u64
 }
 
+/// When so many came at once, more are on their way: a moment's wait makes the group larger and each of them cheaper. At
+/// lower rates a group is committed at once.
+const GATHER_FROM: usize = 4;
+/// How long that moment is.
+const GATHER: Duration = Duration::from_millis(1);
+
 struct Writer {
     store: Arc<dyn OutboxStore>,
     config: OutboxConfig,
@@ -259,7 +265,15 @@ impl Writer {
             if taken == 0 {
                 break;
             }
-            self.shared.in_hand.store(taken as u64, Ordering::Relaxed);
+            if (GATHER_FROM..max_group).contains(&taken) {
+                tokio::time::sleep(GATHER).await;
+                while group.len() < max_group
+                    && let Ok(job) = jobs.try_recv()
+                {
+                    group.push(job);
+                }
+            }
+            self.shared.in_hand.store(group.len() as u64, Ordering::Relaxed);
             self.write(std::mem::take(&mut group)).await;
             self.shared.in_hand.store(0, Ordering::Relaxed);
             if measured.elapsed() >= self.config.measure_every {

@@ -53,6 +53,9 @@ pub struct WorkerConfig {
     pub poll: Duration,
     /// When a failed exchange is tried again, and how often.
     pub backoff: Backoff,
+    /// How long exchanges are gathered before a batch is claimed: what a batch costs beside its rows is then paid for many. It delays
+    /// learning by so much, and nothing else.
+    pub gather: Duration,
 }
 
 impl WorkerConfig {
@@ -63,6 +66,7 @@ impl WorkerConfig {
             batch: 64,
             // After a crash nothing is learned about the persons concerned until it ends; a batch takes well under a second.
             lease: Duration::from_secs(15),
+            gather: Duration::from_millis(10),
             poll: Duration::from_secs(2),
             backoff: Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(600), max_attempts: 5 },
         }
@@ -128,9 +132,13 @@ impl Worker {
                     failures = 0;
                     self.config.poll
                 }
-                Ok(_) => {
+                Ok(n) => {
                     failures = 0;
-                    continue;
+                    // More is waiting than one batch takes.
+                    if n >= u64::from(self.config.batch.max(1)) {
+                        continue;
+                    }
+                    Duration::ZERO
                 }
                 Err(error) => {
                     failures += 1;
@@ -143,8 +151,12 @@ impl Worker {
             };
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = self.wake.notified() => {}
+                () = self.wake.notified(), if !pause.is_zero() => {}
                 () = tokio::time::sleep(pause) => {}
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(self.config.gather) => {}
             }
         }
     }
