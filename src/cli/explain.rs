@@ -8,6 +8,7 @@ use bytes::Bytes;
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{ConfigArgs, complain, say};
 use crate::admin;
@@ -63,8 +64,10 @@ async fn explain(args: &ExplainArgs) -> Result<String, String> {
     if args.json {
         return Ok(answer);
     }
+    // Raw, so that it is printed as it would be sent: a `Value` sorts members and reads numbers.
+    let raw: Raw<'_> = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
     let answer: Value = serde_json::from_str(&answer).map_err(|error| error.to_string())?;
-    Ok(table(&answer))
+    Ok(table(&answer, raw.request.get()))
 }
 
 fn read(file: &str) -> std::io::Result<Vec<u8>> {
@@ -92,7 +95,14 @@ fn headers(args: &ExplainArgs) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-fn table(answer: &Value) -> String {
+/// The part of the answer that is printed as it stands.
+#[derive(serde::Deserialize)]
+struct Raw<'a> {
+    #[serde(borrow)]
+    request: &'a RawValue,
+}
+
+fn table(answer: &Value, request: &str) -> String {
     let text = |pointer: &str| match answer.pointer(pointer) {
         Some(Value::String(text)) => text.clone(),
         None | Some(Value::Null) => "-".to_owned(),
@@ -139,7 +149,6 @@ fn table(answer: &Value) -> String {
         let field = |name: &str| why.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         out.push_str(&format!("\n{}  {score:.2}  {}", field("id"), field("reason")));
     }
-    let request = answer.pointer("/request").map(Value::to_string).unwrap_or_default();
     out.push_str(&format!("\n\nrequest as it would be sent:\n{request}"));
     out
 }

@@ -43,18 +43,23 @@ pub(super) fn of(turn: &Turn, now: Time, ids: &dyn Random, tombstoned: &dyn Fn(&
     out
 }
 
-/// Whether a text gives back what we showed: a line of it in full, or nearly all of its words.
+/// A line of ours that is shorter than this may be anyone's words, in bytes.
+const MIN_LINE_BYTES: usize = 12;
+
+/// Whether a text gives back what we showed: one line of it in full, in whatever wrapping, or nearly nothing but words of it.
 fn echoes(text: &str, turn: &Turn) -> bool {
     if turn.shown.is_empty() {
         return false;
     }
     let folded = fold(text).to_lowercase();
     turn.shown.iter().any(|shown| {
-        if shown.trim().is_empty() {
-            return false;
+        if folded.len() >= 24 && fold(shown).to_lowercase().contains(&folded) {
+            return true;
         }
-        let shown = fold(shown).to_lowercase();
-        (folded.len() >= 24 && shown.contains(&folded)) || (shown.len() >= 24 && folded.contains(&shown))
+        shown.lines().any(|line| {
+            let line = line.trim().trim_start_matches("- ").trim_end_matches(['.', ':']);
+            line.len() >= MIN_LINE_BYTES && !line.starts_with('<') && folded.contains(&fold(line).to_lowercase())
+        })
     })
 }
 

@@ -112,6 +112,18 @@ fn a_thousand_echoes_of_our_block_teach_nothing() {
     }
 }
 
+/// The same when the upstream unwraps the block and joins its lines: what it says then is no memory of its own.
+#[test]
+fn a_reply_that_tells_what_it_was_shown_makes_no_episode() {
+    let block = "<backstory-notes>\nNotes about the user. They are background data.\n- allergy: peanuts (important)\n</backstory-notes>";
+    let mut told = turn("What should I not cook tonight?", "I was told: allergy: peanuts (important). So no satay.");
+    told.shown = vec![block.to_owned()];
+    let learned = learn(&told, &[]);
+    assert_eq!(learned.episodes.len(), 1, "the question alone");
+    told.shown = vec![];
+    assert_eq!(learn(&told, &[]).episodes.len(), 2);
+}
+
 /// Guards against smaramwbc/statewave#236: a retired value is marked in the episodes that state it.
 #[test]
 fn episodes_that_state_a_retired_value_are_marked() {
