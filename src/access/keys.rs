@@ -56,12 +56,6 @@ impl Keys {
             Self::Client(mode) => Ok((mode.principal(key), Credential::Client(key.map(Secret::from)))),
         }
     }
-
-    /// Whether clients bring their own upstream key.
-    #[must_use]
-    pub fn is_client_mode(&self) -> bool {
-        matches!(self, Self::Client(_))
-    }
 }
 
 impl ClientMode {

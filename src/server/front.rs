@@ -1,7 +1,7 @@
 //! What a connection talks to: the two paths that carry the load go straight to their stack, all else through the router.
 //!
-//! A router boxes and clones for each request what these two have no use for; it costs as much as finding the messages of a
-//! small one. What is decided before routing (who may talk to us at all) and after it (a panic is a 500) is the same for both.
+//! A router boxes and clones for each request, which these two have no use for. What is decided before routing (who may talk
+//! to us at all) and after it (a panic is a 500) is the same for both.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -49,7 +49,7 @@ pub struct Provider {
     /// The most sensitive memory that may be sent there.
     pub max_sensitivity: Sensitivity,
     base: Url,
-    /// Parsing a URL costs as much as finding the messages of a small request: the two that are always needed are kept.
+    /// The two that are always needed are kept, not parsed for each request.
     chat: Url,
     embeddings: Url,
     http: reqwest::Client,

@@ -222,7 +222,7 @@ impl Shared {
     }
 
     fn note_failure(&self, target: &Target, answer: Option<&Response<UpstreamBody>>, n_targets: usize) {
-        // Where the client's own key was refused, the target is not at fault.
+        // A target that is the only one left is not cooled: there would be nobody to go on to.
         if n_targets < 2 {
             return;
         }
