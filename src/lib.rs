@@ -9,6 +9,7 @@ pub mod base;
 pub mod telemetry;
 
 // Floor 1: values and pure functions.
+pub mod ask;
 pub mod memory;
 pub mod wire;
 
