@@ -33,6 +33,9 @@ struct RetrievalOptions {
     /// Only the first N questions
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Write a picture of recall over tokens (SVG) there
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -49,13 +52,23 @@ pub(super) fn run(args: EvalArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match retrieval::run(&RetrievalArgs { input, limit: options.limit, config: RecallConfig::default() }) {
-        Ok(report) if options.json => say(&report.json().to_string()),
-        Ok(report) => say(&report.table()),
+    let report = match retrieval::run(&RetrievalArgs { input, limit: options.limit, config: RecallConfig::default() }) {
+        Ok(report) => report,
         Err(error) => {
             complain(&error.to_string());
             return ExitCode::FAILURE;
         }
+    };
+    if options.json {
+        say(&report.json().to_string());
+    } else {
+        say(&report.table());
+    }
+    if let Some(path) = options.picture
+        && let Err(error) = std::fs::write(&path, report.picture())
+    {
+        complain(&format!("the picture could not be written to {}: {error}", path.display()));
+        return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }

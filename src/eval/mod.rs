@@ -9,6 +9,7 @@
 mod dataset;
 mod jsonl;
 mod locomo;
+mod picture;
 mod report;
 pub mod retrieval;
 
