@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 pub use build::{BuildError, Parts, build};
 
-use crate::access::{Keys, Limits};
+use crate::access::{Keys, LimitTable, StoredKeys};
 use crate::base::{Clock, Random};
 use crate::context::{Digests, Policy};
 use crate::jobs::{LearnCounters, Outbox, WorkerCounters};
@@ -45,8 +45,12 @@ pub struct App {
     pub schema: Arc<KeySchema>,
     /// Who may ask.
     pub keys: Arc<Keys>,
-    /// What each key may use in a minute.
-    pub limits: Arc<[Arc<Limits>]>,
+    /// The keys made at run time; `None` in client mode.
+    pub stored_keys: Option<Arc<StoredKeys>>,
+    /// SHA-256 of the admin key; `None` = the admin API is off.
+    pub admin_key: Option<[u8; 32]>,
+    /// What each key may still use.
+    pub limits: Arc<LimitTable>,
     /// Where a model's name leads.
     pub routes: Arc<Routes>,
     /// The innermost service.

@@ -55,10 +55,29 @@ pub struct Principal {
     pub max_sensitivity: Sensitivity,
     /// Its own cap on input tokens; 0 = none.
     pub max_input_tokens: usize,
-    /// Its place in the table of limits; `None` = it has none.
-    pub limits: Option<usize>,
-    /// Whether its tokens are limited: then upstream is asked what they were.
-    pub counts_tokens: bool,
+    /// Names the key where what it uses is counted: the first half of its hash, or the id of a stored key.
+    pub key: u128,
+    /// What it may use.
+    pub limits: LimitRules,
+}
+
+/// What a key may use; `None` = no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitRules {
+    /// Requests at a time, each until its reply ends.
+    pub max_concurrency: Option<u32>,
+    /// Requests a minute.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens a minute, input and output together; then upstream is asked what they were.
+    pub tokens_per_minute: Option<u32>,
+}
+
+impl LimitRules {
+    /// Whether nothing is limited.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How the subject of a request is found.

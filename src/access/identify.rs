@@ -134,7 +134,7 @@ fn is_usable(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::{MemoryApi, SubjectRule};
+    use crate::exchange::{LimitRules, MemoryApi, SubjectRule};
     use crate::memory::Sensitivity;
 
     fn principal() -> Principal {
@@ -156,8 +156,8 @@ mod tests {
             passthrough: vec![],
             max_sensitivity: Sensitivity::Sensitive,
             max_input_tokens: 0,
-            limits: None,
-            counts_tokens: false,
+            key: 0,
+            limits: LimitRules::default(),
         }
     }
 

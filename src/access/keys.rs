@@ -7,6 +7,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
 
+use super::stored::StoredKeys;
 use crate::base::{ErrorKind, GatewayError, Secret};
 use crate::exchange::{Credential, Principal};
 
@@ -30,28 +31,49 @@ pub struct ClientMode {
 /// Everyone who may ask.
 #[derive(Debug)]
 pub enum Keys {
-    /// Virtual keys, by fingerprint. Looking up a hash leaks nothing of use about the key by its timing.
-    Virtual(HashMap<[u8; 32], Arc<Principal>>),
+    /// Virtual keys.
+    Virtual(VirtualKeys),
     /// No virtual keys: the client's own key passes through.
     Client(Box<ClientMode>),
+}
+
+/// Keys of ours, by their hash. Looking up a hash leaks nothing of use about the key by its timing.
+#[derive(Debug, Default)]
+pub struct VirtualKeys {
+    /// Those of the config.
+    pub configured: HashMap<[u8; 32], Arc<Principal>>,
+    /// Those made at run time.
+    pub stored: Option<Arc<StoredKeys>>,
+}
+
+impl VirtualKeys {
+    async fn find(&self, key: &str) -> Result<Option<Arc<Principal>>, GatewayError> {
+        let hash = fingerprint(key);
+        match (self.configured.get(&hash), &self.stored) {
+            (Some(principal), _) => Ok(Some(Arc::clone(principal))),
+            (None, Some(stored)) => stored.find(&hash).await,
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 impl Keys {
     /// Finds out who asks.
     ///
     /// # Errors
-    /// 401 when virtual keys are configured and the request has none of them. The key itself is never in the text.
-    pub fn authenticate(&self, headers: &HeaderMap) -> Result<(Arc<Principal>, Credential), GatewayError> {
+    /// 401 when virtual keys are in force and the request has none of them; 503 when the store would have to say. The
+    /// key itself is never in the text.
+    pub async fn authenticate(&self, headers: &HeaderMap) -> Result<(Arc<Principal>, Credential), GatewayError> {
         let key = presented(headers)?;
         match self {
             Self::Virtual(known) => {
                 let key = key.ok_or_else(|| {
                     GatewayError::new(ErrorKind::Unauthenticated, "no API key: send it as `Authorization: Bearer KEY`")
                 })?;
-                let principal = known.get(&fingerprint(key)).ok_or_else(|| {
+                let principal = known.find(key).await?.ok_or_else(|| {
                     GatewayError::new(ErrorKind::Unauthenticated, "the API key is not one that this gateway knows")
                 })?;
-                Ok((Arc::clone(principal), Credential::Virtual))
+                Ok((principal, Credential::Virtual))
             }
             Self::Client(mode) => Ok((mode.principal(key), Credential::Client(key.map(Secret::from)))),
         }
@@ -104,69 +126,55 @@ fn presented(headers: &HeaderMap) -> Result<Option<&str>, GatewayError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::principal;
     use super::*;
-    use crate::exchange::{MemoryApi, SubjectRule, Switch};
-    use crate::memory::Sensitivity;
-
-    fn principal(tenant: &str) -> Principal {
-        Principal {
-            tenant: tenant.into(),
-            namespace: "default".into(),
-            read_namespaces: vec![],
-            any_namespace: false,
-            subject: SubjectRule { from: vec![], default: None, may_name: true },
-            memory: Switch::ON,
-            memory_api: MemoryApi::Write,
-            may_edit: false,
-            models: vec![],
-            passthrough: vec![],
-            max_sensitivity: Sensitivity::Sensitive,
-            max_input_tokens: 0,
-            limits: None,
-            counts_tokens: false,
-        }
-    }
 
     fn headers(name: &'static str, value: &str) -> HeaderMap {
         [(http::HeaderName::from_static(name), value.parse().unwrap())].into_iter().collect()
     }
 
-    #[test]
-    fn a_known_key_is_a_principal_and_never_a_credential() {
-        let keys = Keys::Virtual([(fingerprint("vk-1"), Arc::new(principal("acme")))].into());
+    fn configured(keys: &[(&str, &str)]) -> Keys {
+        let configured = keys.iter().map(|(key, tenant)| (fingerprint(key), Arc::new(principal(tenant)))).collect();
+        Keys::Virtual(VirtualKeys { configured, stored: None })
+    }
+
+    #[tokio::test]
+    async fn a_known_key_is_a_principal_and_never_a_credential() {
+        let keys = configured(&[("vk-1", "acme")]);
         for h in [
             headers("authorization", "Bearer vk-1"),
             headers("authorization", "bearer  vk-1"),
             headers("api-key", "vk-1"),
         ] {
-            let (who, credential) = keys.authenticate(&h).unwrap();
+            let (who, credential) = keys.authenticate(&h).await.unwrap();
             assert_eq!(&*who.tenant, "acme");
             assert!(matches!(credential, Credential::Virtual));
         }
     }
 
-    #[test]
-    fn an_unknown_key_is_401_and_not_repeated_in_the_text() {
-        let keys = Keys::Virtual(HashMap::new());
+    #[tokio::test]
+    async fn an_unknown_key_is_401_and_not_repeated_in_the_text() {
+        let keys = configured(&[]);
         for h in
             [headers("authorization", "Bearer vk-secret"), HeaderMap::new(), headers("authorization", "Basic eDp5")]
         {
-            let error = keys.authenticate(&h).unwrap_err();
+            let error = keys.authenticate(&h).await.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Unauthenticated);
             assert!(!error.public.contains("vk-secret"));
         }
     }
 
-    #[test]
-    fn in_client_mode_each_key_is_a_tenant_of_its_own() {
+    #[tokio::test]
+    async fn in_client_mode_each_key_is_a_tenant_of_its_own() {
         let mode = |fixed_tenant| {
             Keys::Client(Box::new(ClientMode { template: principal("local"), fixed_tenant, salt: [7; 32] }))
         };
-        let tenant =
-            |keys: &Keys, key: &str| keys.authenticate(&headers("authorization", key)).unwrap().0.tenant.clone();
+        let tenant = async |keys: &Keys, key: &str| {
+            keys.authenticate(&headers("authorization", key)).await.unwrap().0.tenant.clone()
+        };
         let (hashed, fixed) = (mode(false), mode(true));
-        assert_ne!(tenant(&hashed, "Bearer a"), tenant(&hashed, "Bearer b"));
-        assert_eq!(tenant(&hashed, "Bearer a"), tenant(&hashed, "Bearer a"));
-        assert_eq!(&*tenant(&fixed, "Bearer a"), "local");
+        assert_ne!(tenant(&hashed, "Bearer a").await, tenant(&hashed, "Bearer b").await);
+        assert_eq!(tenant(&hashed, "Bearer a").await, tenant(&hashed, "Bearer a").await);
+        assert_eq!(&*tenant(&fixed, "Bearer a").await, "local");
     }
 }

@@ -3,19 +3,47 @@
 //! A limit is reserved before the work and settled after it: tokens by an estimate first, by what upstream counted in the end. What is
 //! left refills evenly over the minute (a token bucket that holds one minute's worth).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::{ErrorKind, GatewayError};
+use crate::exchange::{LimitRules, Principal};
 
 /// How long a client is told to wait for a free slot, which nobody can foresee.
 const SLOT_RETRY: Duration = Duration::from_secs(1);
 
+/// The limits of every key that has any, by the key. As many as there are keys.
+#[derive(Debug, Default)]
+pub struct LimitTable(RwLock<HashMap<u128, Arc<Limits>>>);
+
+impl LimitTable {
+    /// Returns the limits of a key; `None` when it has none. Where its rules have changed it begins anew, but for the
+    /// requests that run.
+    #[must_use]
+    pub fn of(&self, principal: &Principal) -> Option<Arc<Limits>> {
+        if principal.limits.is_empty() {
+            return None;
+        }
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&principal.key).cloned();
+        if let Some(limits) = known.filter(|limits| limits.rules == principal.limits) {
+            return Some(limits);
+        }
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let limits = table.entry(principal.key).or_insert_with(|| Arc::new(Limits::new(principal.limits)));
+        if limits.rules != principal.limits {
+            *limits = Arc::new(Limits::new(principal.limits));
+        }
+        Some(Arc::clone(limits))
+    }
+}
+
 /// The limits of one key. `None` = no limit.
 #[derive(Debug, Default)]
 pub struct Limits {
+    rules: LimitRules,
     slots: Option<Arc<Semaphore>>,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
@@ -30,13 +58,14 @@ pub struct Taken {
 }
 
 impl Limits {
-    /// Makes limits of a key's settings.
+    /// Makes full limits of a key's rules.
     #[must_use]
-    pub fn new(max_concurrency: Option<u32>, requests_per_minute: Option<u32>, tokens_per_minute: Option<u32>) -> Self {
+    pub fn new(rules: LimitRules) -> Self {
         Self {
-            slots: max_concurrency.map(|n| Arc::new(Semaphore::new(n as usize))),
-            requests: requests_per_minute.map(Bucket::new),
-            tokens: tokens_per_minute.map(Bucket::new),
+            rules,
+            slots: rules.max_concurrency.map(|n| Arc::new(Semaphore::new(n as usize))),
+            requests: rules.requests_per_minute.map(Bucket::new),
+            tokens: rules.tokens_per_minute.map(Bucket::new),
         }
     }
 
@@ -148,7 +177,8 @@ mod tests {
     use super::*;
 
     fn limits(slots: Option<u32>, requests: Option<u32>, tokens: Option<u32>) -> Arc<Limits> {
-        Arc::new(Limits::new(slots, requests, tokens))
+        let rules = LimitRules { max_concurrency: slots, requests_per_minute: requests, tokens_per_minute: tokens };
+        Arc::new(Limits::new(rules))
     }
 
     #[test]

@@ -1,13 +1,19 @@
 //! Who asks, and for whom: keys to principals, requests to identities.
 //!
-//! [`Keys`] turns a credential into a [`Principal`](crate::exchange::Principal); [`identify()`] finds the subject, the namespace and the memory
-//! switches of a request. [`Limits`] are what a key may use in a minute.
-//! Nothing here reads a store.
+//! [`Keys`] turns a credential into a [`Principal`](crate::exchange::Principal): from the config, or from the store
+//! ([`StoredKeys`], held in the process for a few seconds). [`identify()`] finds the subject, the namespace and the
+//! memory switches of a request. [`Limits`] are what a key may use in a minute. [`issue`] makes keys.
+//! Memories are never read here.
 
 mod identify;
+pub mod issue;
 mod keys;
 mod limits;
+mod stored;
+#[cfg(test)]
+mod testing;
 
 pub use identify::{BodyNames, identify};
-pub use keys::{ClientMode, Keys, fingerprint};
-pub use limits::{Limits, Taken};
+pub use keys::{ClientMode, Keys, VirtualKeys, fingerprint};
+pub use limits::{LimitTable, Limits, Taken};
+pub use stored::{KEY_STALENESS, ReadKey, StoredKeys};

@@ -31,7 +31,7 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
         at,
         started: Instant::now(),
     };
-    let (principal, credential) = app.keys.authenticate(headers)?;
+    let (principal, credential) = app.keys.authenticate(headers).await?;
     let mut http = Request::new(Full::new(body));
     *http.headers_mut() = headers.clone();
     let decoded = Decode { kind: Kind::Chat, max_body_bytes: app.settings.max_body_bytes }

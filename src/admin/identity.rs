@@ -16,9 +16,10 @@ use crate::memory::Scope;
 /// Callers by their key, as in chat.
 pub(super) struct ByKey(pub(super) Arc<App>);
 
+#[async_trait]
 impl Identify for ByKey {
-    fn caller(&self, headers: &HeaderMap) -> Result<Caller, GatewayError> {
-        let (principal, _) = self.0.keys.authenticate(headers)?;
+    async fn caller(&self, headers: &HeaderMap) -> Result<Caller, GatewayError> {
+        let (principal, _) = self.0.keys.authenticate(headers).await?;
         let identity = identify(&principal, headers, &())?;
         let own = identity.namespace == principal.namespace || principal.any_namespace;
         let allowed = match principal.memory_api {

@@ -1,9 +1,10 @@
-//! What people and apps ask of the gateway beside chat: explain, recall, and the memory API.
+//! What people and apps ask of the gateway beside chat: explain, recall, the memory API, and keys.
 //!
 //! Handlers only translate: who may do what is decided in `access`, what a change does in `memory::edit`, how it is kept in `store`.
 
 mod explain;
 mod identity;
+pub mod keys;
 pub mod memory;
 mod recall;
 
@@ -16,7 +17,7 @@ pub use explain::explain;
 
 use crate::app::App;
 
-/// The routes under `/memory/v1`.
+/// The routes under `/memory/v1` and `/admin/v1`.
 pub fn routes(app: &Arc<App>) -> Router {
     let state = memory::MemoryApi {
         store: Arc::clone(&app.store),
@@ -31,5 +32,6 @@ pub fn routes(app: &Arc<App>) -> Router {
         .route("/memory/v1/explain", post(explain::handle))
         .route("/memory/v1/recall", post(recall::handle))
         .with_state(Arc::clone(app))
+        .merge(keys::routes(app))
         .merge(memory::router(state))
 }

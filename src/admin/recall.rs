@@ -46,7 +46,7 @@ pub(super) async fn handle(State(app): State<Arc<App>>, request: Request<Body>) 
 }
 
 async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, GatewayError> {
-    let (principal, _) = app.keys.authenticate(headers)?;
+    let (principal, _) = app.keys.authenticate(headers).await?;
     if principal.memory_api == MemoryApi::Off {
         return Err(GatewayError::new(ErrorKind::Forbidden, "this key may not use the memory API"));
     }

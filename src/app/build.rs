@@ -11,18 +11,18 @@ use tokio_util::task::TaskTracker;
 
 use super::learn::{Cached, decide};
 use super::{App, Settings};
-use crate::access::{ClientMode, Keys, Limits};
+use crate::access::{ClientMode, Keys, LimitTable, StoredKeys, VirtualKeys};
 use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
 use crate::context::{Digests, Overflow, Policy, Profile};
-use crate::exchange::{MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
+use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
 use crate::jobs::{ExtractLearner, OutboxConfig, Worker, WorkerConfig, outbox};
 use crate::memory::redact::redact_turn;
 use crate::memory::{KeySchema, Sensitivity};
 use crate::recall::{Recall, RecallConfig};
 use crate::states::States;
 use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
-use crate::store::{Store, StoreError, Unreachable};
+use crate::store::{Store, StoreError, StoredKey, Unreachable};
 use crate::telemetry::Metrics;
 use crate::tokens::{Counter, ModelTable};
 use crate::upstream::{Auth, Passthrough, Provider, ProviderConfig, Retry, Route, Routes, TargetConfig, Timeouts};
@@ -33,6 +33,8 @@ const COUNT_CACHE_BYTES: usize = 16 * 1024 * 1024;
 const DIGEST_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// How often what has run out is swept from the store.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
+/// How often it is written down which keys were used.
+const NOTE_USED_EVERY: Duration = Duration::from_secs(20);
 /// At most so many rows a sweep.
 const SWEEP_ROWS: u32 = 5_000;
 
@@ -130,6 +132,14 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         tracker.spawn(sweep(Arc::clone(&store), Arc::clone(&clock), config.store.trace_days, halt.clone()));
     }
 
+    let stored_keys = (!config.is_client_mode()).then(|| {
+        let read = Box::new(|key: &StoredKey| stored_principal(key));
+        Arc::new(StoredKeys::new(Arc::clone(&store), read, Arc::clone(&clock)))
+    });
+    if let Some(keys) = stored_keys.clone().filter(|_| degraded.is_none()) {
+        tracker.spawn(note_used_keys(keys, halt.clone()));
+    }
+
     let routes = Arc::new(routes(config)?);
     let counter = Arc::new(Counter::new(COUNT_CACHE_BYTES));
     // The vocabularies take a moment to load, which the first request should not have to wait for.
@@ -156,8 +166,10 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let listen = config.server.listen;
     Ok(Arc::new(App {
         passthrough: Arc::new(Passthrough::new(Arc::clone(&routes), timeouts, config.server.max_body_bytes)),
-        keys: Arc::new(keys(config, salt)),
-        limits: limits(config),
+        keys: Arc::new(keys(config, salt, stored_keys.clone())),
+        stored_keys,
+        admin_key: config.admin.key.as_ref().map(|key| config::Key::hash(key.expose())),
+        limits: Arc::new(LimitTable::default()),
         permits: Arc::new(Semaphore::new(config.server.max_concurrency.min(Semaphore::MAX_PERMITS))),
         settings: Settings {
             max_body_bytes: config.server.max_body_bytes,
@@ -316,13 +328,7 @@ fn routes(config: &Config) -> Result<Routes, BuildError> {
     Ok(Routes::new(models, default, ModelTable::built_in()))
 }
 
-/// The limits of each key, in the order of the config.
-fn limits(config: &Config) -> Arc<[Arc<Limits>]> {
-    let of = |key: &config::Key| Limits::new(key.max_concurrency, key.requests_per_minute, key.tokens_per_minute);
-    config.keys.iter().map(|key| Arc::new(of(key))).collect()
-}
-
-fn keys(config: &Config, salt: [u8; 32]) -> Keys {
+fn keys(config: &Config, salt: [u8; 32], stored: Option<Arc<StoredKeys>>) -> Keys {
     if config.is_client_mode() {
         let template = Principal {
             tenant: "local".into(),
@@ -346,18 +352,30 @@ fn keys(config: &Config, salt: [u8; 32]) -> Keys {
             passthrough: Vec::new(),
             max_sensitivity: Sensitivity::Sensitive,
             max_input_tokens: 0,
-            limits: None,
-            counts_tokens: false,
+            key: 0,
+            limits: LimitRules::default(),
         };
         let fixed_tenant = config.file.is_none();
         return Keys::Client(Box::new(ClientMode { template, fixed_tenant, salt }));
     }
-    let principals = config.keys.iter().enumerate().map(|(place, key)| (key.sha256, Arc::new(principal(key, place))));
-    Keys::Virtual(principals.collect())
+    let configured =
+        config.keys.iter().map(|key| (key.sha256, Arc::new(principal(key, key_name(&key.sha256))))).collect();
+    Keys::Virtual(VirtualKeys { configured, stored })
 }
 
-/// `place` is the key's place in the config, and in the table of limits.
-fn principal(key: &config::Key, place: usize) -> Principal {
+/// A key of the config is known by the first half of its hash.
+fn key_name(sha256: &[u8; 32]) -> u128 {
+    sha256.iter().take(16).fold(0, |name, byte| (name << 8) | u128::from(*byte))
+}
+
+/// What a stored key stands for.
+fn stored_principal(key: &StoredKey) -> Result<Principal, String> {
+    let settings: toml::Table = serde_json::from_str(&key.settings).map_err(|error| error.to_string())?;
+    let settings = config::Key::from_settings(&settings).map_err(|errors| errors.to_string())?;
+    Ok(principal(&settings, key.id.0))
+}
+
+fn principal(key: &config::Key, name: u128) -> Principal {
     Principal {
         tenant: key.tenant.as_str().into(),
         namespace: key.namespace.as_str().into(),
@@ -388,8 +406,28 @@ fn principal(key: &config::Key, place: usize) -> Principal {
         passthrough: key.passthrough.clone(),
         max_sensitivity: key.max_sensitivity,
         max_input_tokens: key.max_input_tokens.unwrap_or(0) as usize,
-        limits: Some(place),
-        counts_tokens: key.tokens_per_minute.is_some(),
+        key: name,
+        limits: LimitRules {
+            max_concurrency: key.max_concurrency,
+            requests_per_minute: key.requests_per_minute,
+            tokens_per_minute: key.tokens_per_minute,
+        },
+    }
+}
+
+/// Writes down, now and then and at the end, which stored keys were used.
+async fn note_used_keys(keys: Arc<StoredKeys>, halt: CancellationToken) {
+    loop {
+        let last = tokio::select! {
+            () = tokio::time::sleep(NOTE_USED_EVERY) => false,
+            () = halt.cancelled() => true,
+        };
+        if let Err(error) = keys.write_used().await {
+            tracing::warn!(%error, "could not note which keys were used");
+        }
+        if last {
+            return;
+        }
     }
 }
 

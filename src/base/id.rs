@@ -129,6 +129,11 @@ define_id!(
     ProposalId,
     "prop"
 );
+define_id!(
+    /// Names one virtual key, through all the secrets it had; never the key itself.
+    KeyId,
+    "key"
+);
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,6 @@ mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock, Time};
 pub use error::{ErrorKind, GatewayError};
-pub use id::{EpisodeId, ExchangeId, FactId, ParseIdError, ProposalId, RequestId};
+pub use id::{EpisodeId, ExchangeId, FactId, KeyId, ParseIdError, ProposalId, RequestId};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use secret::{Secret, constant_time_eq};

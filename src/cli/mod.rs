@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod eval;
 mod explain;
+mod keys;
 mod mock;
 mod serve;
 
@@ -35,6 +36,8 @@ enum Command {
     Doctor(ConfigArgs),
     /// Shows what would be sent for a chat request (a file, or - for standard input) and why, without sending it
     Explain(explain::ExplainArgs),
+    /// Makes, lists, rotates and revokes virtual keys in the store
+    Keys(keys::KeysArgs),
     /// Measures recall on a data set of conversations and questions
     Eval(eval::EvalArgs),
     /// Runs a scripted upstream, to see the whole loop without an API key
@@ -45,19 +48,19 @@ enum Command {
 #[derive(Clone, Debug, Args)]
 pub struct ConfigArgs {
     /// The config file; else the one named by BACKSTORY_CONFIG; else the built-in defaults
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address to listen on, as in 127.0.0.1:8080
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, global = true, value_name = "ADDR")]
     listen: Option<String>,
     /// Base URL of the default upstream, up to and including /v1 [default: the OpenAI API]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL")]
     upstream: Option<String>,
     /// Folder of the embedded store
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Listen on a non-loopback address without keys all the same: everyone who can reach it may use it
-    #[arg(long)]
+    #[arg(long, global = true)]
     allow_open: bool,
 }
 
@@ -91,6 +94,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Doctor(args) => on_runtime(doctor::run(args)),
         Command::Explain(args) => on_runtime(explain::run(args)),
+        Command::Keys(args) => on_runtime(keys::run(args)),
         Command::Eval(args) => eval::run(args),
         Command::Mock(args) => on_runtime(mock::run(args)),
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::error::ConfigError;
+use super::key::NO_SUBJECT;
 use super::provider::{ProviderKey, parse_http_url};
 use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Overrides, Provider, StoreUrl, VectorsEngine};
@@ -80,9 +81,8 @@ fn providers(config: &Config, errors: &mut Vec<ConfigError>) {
             let problem = "the OpenAI API needs a key: give this provider an `api_key` of its own";
             errors.push(ConfigError::new(format!("providers[{index}].api_key"), None, problem));
         }
-        if matches!(provider.api_key, ProviderKey::Client) && !config.keys.is_empty() {
-            let problem =
-                "the client's own key is passed on only where no [[keys]] are configured: give this provider a key";
+        if matches!(provider.api_key, ProviderKey::Client) && !config.is_client_mode() {
+            let problem = "the client's own key is passed on only where neither [[keys]] nor [admin] key are configured: give this provider a key";
             errors.push(ConfigError::new(format!("providers[{index}].api_key"), Some(quoted("client")), problem));
         }
     }
@@ -130,8 +130,7 @@ fn keys(config: &Config, errors: &mut Vec<ConfigError>) {
             }
         }
         if !key.may_name_subject && key.default_subject.is_none() && key.memory != super::MemorySwitch::Off {
-            let problem = "without it this key has no subject and so no memory: it may not name one (`may_name_subject = false`); or set memory = \"off\"";
-            errors.push(ConfigError::new(format!("keys[{index}].default_subject"), None, problem));
+            errors.push(ConfigError::new(format!("keys[{index}].default_subject"), None, NO_SUBJECT));
         }
     }
 }
@@ -157,11 +156,11 @@ fn own_calls(config: &Config, errors: &mut Vec<ConfigError>) {
 /// Listening to the world without keys must be meant.
 fn open_address(config: &Config, errors: &mut Vec<ConfigError>) {
     let listen = config.server.listen;
-    if listen.ip().is_loopback() || !config.keys.is_empty() || config.allow_open {
+    if listen.ip().is_loopback() || !config.is_client_mode() || config.allow_open {
         return;
     }
     let problem = "this address can be reached by others and no [[keys]] are configured, so anyone could use this gateway and its memory; \
-                   configure [[keys]], listen on 127.0.0.1, or pass --allow-open if that is meant";
+                   configure [[keys]] or [admin] key, listen on 127.0.0.1, or pass --allow-open if that is meant";
     errors.push(ConfigError::new("server.listen", Some(quoted(&listen.to_string())), problem));
 }
 

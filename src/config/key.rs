@@ -1,11 +1,14 @@
 //! `[[keys]]`: who may do what.
 
-use std::fmt;
+use std::path::Path;
+use std::{fmt, io};
 
 use sha2::{Digest, Sha256};
 
+use super::env::Env;
+use super::error::{ConfigError, ConfigErrors};
 use super::provider::SENSITIVITIES;
-use super::reader::Section;
+use super::reader::{Reader, Section};
 use crate::memory::Sensitivity;
 
 /// One `[[keys]]`: a virtual key and its policy. The key itself is not kept, only its hash.
@@ -51,6 +54,22 @@ pub struct Key {
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").field("tenant", &self.tenant).field("namespace", &self.namespace).finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with a key that can have no memory and does not say so.
+pub(super) const NO_SUBJECT: &str = "without it this key has no subject and so no memory: it may not name one (`may_name_subject = false`); or set memory = \"off\"";
+
+/// No variables and no files.
+struct Closed;
+
+impl Env for Closed {
+    fn var(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn file(&self, _: &Path) -> io::Result<String> {
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "files are not read here"))
     }
 }
 
@@ -112,6 +131,26 @@ impl MemorySwitch {
 
 impl Key {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let sha256 = read_hash(s);
+        Self::read_settings(s, sha256)
+    }
+
+    /// Reads the settings of a key that is not in the file: a table as under `[[keys]]`, without the key itself. Nothing is
+    /// replaced in its texts: who may make keys need not be who may read this machine's files and variables.
+    ///
+    /// # Errors
+    /// All mistakes at once.
+    pub fn from_settings(settings: &toml::Table) -> Result<Self, ConfigErrors> {
+        let reader = Reader::new(&Closed, Path::new(""));
+        let key = reader.read(settings, |s| Self::read_settings(s, [0; 32]));
+        let mut errors = reader.into_errors();
+        if !key.may_name_subject && key.default_subject.is_none() && key.memory != MemorySwitch::Off {
+            errors.push(ConfigError::new("default_subject", None, NO_SUBJECT));
+        }
+        if errors.is_empty() { Ok(key) } else { Err(ConfigErrors::new(None, errors)) }
+    }
+
+    fn read_settings(s: &mut Section<'_>, sha256: [u8; 32]) -> Self {
         let sources = [
             ("header", SubjectFrom::Header),
             ("metadata.user_id", SubjectFrom::MetadataUserId),
@@ -126,7 +165,7 @@ impl Key {
             ("write", MemorySwitch::Write),
         ];
         Self {
-            sha256: read_hash(s),
+            sha256,
             tenant: s.name("tenant").unwrap_or_else(|| "default".to_owned()),
             namespace: s.name("namespace").unwrap_or_else(|| "default".to_owned()),
             read_namespaces: s.names("read_namespaces").unwrap_or_default(),

@@ -174,18 +174,20 @@ impl Config {
         self.store.data.clone().unwrap_or_else(|| env::user_data_folder(env))
     }
 
-    /// Whether the client's own key goes upstream: no virtual keys are configured.
+    /// Whether the client's own key goes upstream: there are no virtual keys, and nobody who could make some.
     #[must_use]
     pub fn is_client_mode(&self) -> bool {
-        self.keys.is_empty()
+        self.keys.is_empty() && self.admin.key.is_none()
     }
 
     fn read(root: &mut Section<'_>) -> Self {
+        let admin = root.table("admin", Admin::read);
         let mut providers = root.tables("providers", Provider::read);
         let models = root.tables("models", Model::read);
         if providers.is_empty() && !root.has("providers") {
             // Behind virtual keys there is no client's key that could be passed on.
-            let api_key = if root.has("keys") { ProviderKey::None } else { ProviderKey::Client };
+            let virtual_keys = root.has("keys") || admin.key.is_some();
+            let api_key = if virtual_keys { ProviderKey::None } else { ProviderKey::Client };
             providers.push(Provider { api_key, ..Provider::default() });
         }
         // With one provider and no aliases there is only one place to go to.
@@ -197,7 +199,7 @@ impl Config {
             store: root.table("store", StoreSection::read),
             vectors: root.table("vectors", Vectors::read),
             redis: root.table("redis", Redis::read),
-            admin: root.table("admin", Admin::read),
+            admin,
             providers,
             models,
             keys: root.tables("keys", Key::read),

@@ -25,7 +25,6 @@ impl Config {
             "store.url: PostgreSQL is not supported yet; use sqlite://… or leave it out",
         );
         cannot(self.vectors.engine != VectorsEngine::Embedded, "vectors.engine: only \"embedded\" is supported yet");
-        cannot(self.admin.key.is_some(), "admin.key: the admin API is not supported yet; leave it out");
         cannot(
             self.server.keepalive_before_header.is_some(),
             "server.keepalive_before_header_seconds: not supported yet; leave it out",

@@ -16,7 +16,7 @@ impl<B: Send + 'static> Stage<Arrived<B>> for Authenticate {
     type Out = Authenticated<B>;
 
     async fn run(&self, Arrived { stamp, http }: Arrived<B>) -> Result<Self::Out, GatewayError> {
-        let (principal, credential) = self.0.authenticate(http.headers())?;
+        let (principal, credential) = self.0.authenticate(http.headers()).await?;
         Ok(Authenticated { stamp, principal, credential, http })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::stage::Stage;
-use crate::access::{Limits, Taken};
+use crate::access::{LimitTable, Taken};
 use crate::base::GatewayError;
 use crate::exchange::{Call, Funded};
 use crate::jobs::{Outbox, Slot};
@@ -27,13 +27,13 @@ pub struct Reservation {
 #[derive(Debug)]
 pub struct Reserve {
     outbox: Option<Outbox>,
-    limits: Arc<[Arc<Limits>]>,
+    limits: Arc<LimitTable>,
 }
 
 impl Reserve {
-    /// Reserves in `outbox` (nothing is recorded where there is none) and of `limits`, which a principal names by its place.
+    /// Reserves in `outbox` (nothing is recorded where there is none) and of what `limits` leave to the key.
     #[must_use]
-    pub fn new(outbox: Option<Outbox>, limits: Arc<[Arc<Limits>]>) -> Self {
+    pub fn new(outbox: Option<Outbox>, limits: Arc<LimitTable>) -> Self {
         Self { outbox, limits }
     }
 }
@@ -51,7 +51,7 @@ impl Stage<Call> for Reserve {
     type Out = Funded<Reservation>;
 
     async fn run(&self, call: Call) -> Result<Self::Out, GatewayError> {
-        let taken = match call.principal.limits.and_then(|place| self.limits.get(place)) {
+        let taken = match self.limits.of(&call.principal) {
             Some(limits) => {
                 limits.take(if limits.counts_tokens() { estimate(&call) } else { 0 }, call.stamp.started)?
             }

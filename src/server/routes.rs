@@ -54,7 +54,7 @@ async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<
 }
 
 async fn pass(app: &App, request: Request<Body>) -> Result<Response<Body>, GatewayError> {
-    let (principal, credential) = app.keys.authenticate(request.headers())?;
+    let (principal, credential) = app.keys.authenticate(request.headers()).await?;
     if request.headers().contains_key(UPGRADE) || request.uri().path().starts_with("/v1/realtime") {
         return Err(GatewayError::new(ErrorKind::NotImplemented, "upgrades (WebSocket, realtime) are not supported"));
     }

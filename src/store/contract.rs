@@ -7,6 +7,7 @@ pub(crate) mod episodes;
 pub(crate) mod facts;
 pub(crate) mod fixtures;
 pub(crate) mod isolation;
+pub(crate) mod keys;
 pub(crate) mod learn;
 pub(crate) mod outbox;
 pub(crate) mod scopes;
@@ -80,6 +81,11 @@ macro_rules! contract_suite {
                      the_sweep_takes_what_has_run_out_and_no_more_than_asked
                      namespaces_are_those_in_which_the_subject_has_something
                      a_ping_is_answered }
+            keys { a_key_is_found_by_its_hash_alone
+                   keys_are_listed_in_order_and_by_page
+                   a_rotated_key_has_two_secrets_until_the_old_one_ends
+                   a_key_is_revoked_once_and_stays_listed
+                   the_last_use_of_a_key_only_moves_forward }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

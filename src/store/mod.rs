@@ -17,17 +17,17 @@ use async_trait::async_trait;
 
 pub use error::StoreError;
 pub use types::{
-    Claim, Claimed, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, LearnOutcome, Learned, Page,
-    Proposal, ProposalStatus, ScopeState, Shown, StateKey, TurnState,
+    Claim, Claimed, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, KeyHash, LearnOutcome, Learned,
+    Page, Proposal, ProposalStatus, ScopeState, Shown, StateKey, StoredKey, TurnState,
 };
 pub use unreachable::Unreachable;
 
-use crate::base::{EpisodeId, ExchangeId, FactId, Time};
+use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
 use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
 
 /// Everything that one backend must do.
-pub trait Store: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore {}
-impl<T: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore> Store for T {}
+pub trait Store: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore + KeyStore {}
+impl<T: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore + KeyStore> Store for T {}
 
 /// The durable queue between the reply and what is learned from it.
 #[async_trait]
@@ -147,4 +147,28 @@ pub trait ExchangeStore: Send + Sync {
         status: Option<ProposalStatus>,
         page: &Page,
     ) -> Result<Vec<Proposal>, StoreError>;
+}
+
+/// Virtual keys that were made at run time. Of a secret only its hash comes here.
+#[async_trait]
+pub trait KeyStore: Send + Sync {
+    /// Adds a key with its first secret.
+    async fn create_key(&self, key: &StoredKey, secret: &KeyHash) -> Result<(), StoreError>;
+
+    /// Returns the key that a secret belongs to, revoked or expired ones too; its `expires_at` is that of the secret
+    /// where that ends first.
+    async fn key_by_hash(&self, secret: &KeyHash) -> Result<Option<StoredKey>, StoreError>;
+
+    /// Lists keys in order of id, which is that of their making, a page at a time.
+    async fn list_keys(&self, page: &Page) -> Result<Vec<StoredKey>, StoreError>;
+
+    /// Gives a key a new secret; its older ones end at `old_until` at the latest. `false` when there is no such key, or
+    /// it was revoked.
+    async fn rotate_key(&self, id: KeyId, secret: &KeyHash, now: Time, old_until: Time) -> Result<bool, StoreError>;
+
+    /// Revokes a key. `false` when there is no such key, or it was revoked before.
+    async fn revoke_key(&self, id: KeyId, now: Time) -> Result<bool, StoreError>;
+
+    /// Notes when keys were last used; an earlier time than the one that stands changes nothing.
+    async fn keys_used(&self, used: &[(KeyId, Time)]) -> Result<(), StoreError>;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::{EpisodeId, ExchangeId, FactId, ProposalId, Time};
+use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, ProposalId, Time};
 use crate::memory::{Candidate, Episode, EpisodeStatus, FactChange, FactStatus, Scope, Turn};
 
 /// One finished exchange on its way into the outbox.
@@ -253,4 +253,28 @@ pub struct Erased {
     pub complete: bool,
     /// The scope's new epoch.
     pub epoch: i64,
+}
+
+/// SHA-256 of a key's secret.
+pub type KeyHash = [u8; 32];
+
+/// A virtual key that was made at run time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredKey {
+    /// Names it; not the key itself.
+    pub id: KeyId,
+    /// What people call it.
+    pub name: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// What it may do: a JSON object of the settings of a `[[keys]]` table.
+    pub settings: String,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it ends by itself.
+    pub expires_at: Option<Time>,
+    /// When it was revoked.
+    pub revoked_at: Option<Time>,
+    /// When it was last used, to within a minute.
+    pub last_used_at: Option<Time>,
 }

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 
 use super::{
     Claim, Claimed, Depth, EpisodeFilter, EpisodeStore, Erased, ExchangeStore, FactFilter, FactStore, Finished,
-    JobFailure, LearnOutcome, Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Shown,
-    StateKey, StateStore, StoreError, TurnState,
+    JobFailure, KeyHash, KeyStore, LearnOutcome, Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState,
+    ScopeStore, Shown, StateKey, StateStore, StoreError, StoredKey, TurnState,
 };
-use crate::base::{EpisodeId, ExchangeId, FactId, Time};
+use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
 use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
 
 /// Stands in for a store that could not be opened.
@@ -142,6 +142,33 @@ impl ExchangeStore for Unreachable {
     }
 
     async fn proposals(&self, _: &Scope, _: Option<ProposalStatus>, _: &Page) -> Result<Vec<Proposal>, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl KeyStore for Unreachable {
+    async fn create_key(&self, _: &StoredKey, _: &KeyHash) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn key_by_hash(&self, _: &KeyHash) -> Result<Option<StoredKey>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn list_keys(&self, _: &Page) -> Result<Vec<StoredKey>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn rotate_key(&self, _: KeyId, _: &KeyHash, _: Time, _: Time) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
+    async fn revoke_key(&self, _: KeyId, _: Time) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
+    async fn keys_used(&self, _: &[(KeyId, Time)]) -> Result<(), StoreError> {
         self.unavailable()
     }
 }

@@ -264,8 +264,10 @@ impl Shared {
             Payload::Chat(chat) => chat,
         };
         let memory = call.identity.memory.read || call.identity.memory.write;
-        let counted =
-            memory || call.principal.counts_tokens || call.policy.max_input_tokens > 0 || call.budget_header.is_some();
+        let counted = memory
+            || call.principal.limits.tokens_per_minute.is_some()
+            || call.policy.max_input_tokens > 0
+            || call.budget_header.is_some();
         let ask_usage = chat.stream()
             && counted
             && chat.include_usage() != Some(true)

@@ -10,6 +10,7 @@ mod context;
 mod erasure;
 mod injection;
 mod isolation;
+mod keys;
 mod limits;
 mod memory;
 mod process;

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -56,12 +57,13 @@ impl Caller {
 }
 
 /// Says who calls.
+#[async_trait]
 pub trait Identify: Send + Sync {
     /// Derives the caller from a request's headers.
     ///
     /// # Errors
     /// 401 for a key that is missing or unknown, 403 for a header that it may not use.
-    fn caller(&self, headers: &HeaderMap) -> Result<Caller, GatewayError>;
+    async fn caller(&self, headers: &HeaderMap) -> Result<Caller, GatewayError>;
 }
 
 /// A call that reads: the key's `memory_api` is `read` or `write`, and there is a subject.
@@ -78,8 +80,8 @@ pub(super) struct Write {
     pub(super) scope: Scope,
 }
 
-fn allowed(parts: &Parts, api: &Shared, needed: ApiAccess) -> Result<(Caller, Scope), ApiError> {
-    let caller = api.identify.caller(&parts.headers)?;
+async fn allowed(parts: &Parts, api: &Shared, needed: ApiAccess) -> Result<(Caller, Scope), ApiError> {
+    let caller = api.identify.caller(&parts.headers).await?;
     if caller.memory_api < needed && !caller.admin {
         let doing = if needed == ApiAccess::Read { "use" } else { "write through" };
         return Err(ApiError::new(ErrorKind::Forbidden, format!("this key may not {doing} the memory API")));
@@ -96,7 +98,7 @@ impl FromRequestParts<Shared> for Read {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Shared) -> Result<Self, ApiError> {
-        allowed(parts, api, ApiAccess::Read).map(|(caller, scope)| Self { caller, scope })
+        allowed(parts, api, ApiAccess::Read).await.map(|(caller, scope)| Self { caller, scope })
     }
 }
 
@@ -104,7 +106,7 @@ impl FromRequestParts<Shared> for Write {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Shared) -> Result<Self, ApiError> {
-        allowed(parts, api, ApiAccess::Write).map(|(caller, scope)| Self { caller, scope })
+        allowed(parts, api, ApiAccess::Write).await.map(|(caller, scope)| Self { caller, scope })
     }
 }
 

@@ -20,8 +20,9 @@ use crate::store::{Claim, Finished, Learned, OutboxStore, Proposal, ProposalStat
 /// Takes the caller from headers that name its parts.
 struct FromHeaders;
 
+#[async_trait]
 impl Identify for FromHeaders {
-    fn caller(&self, headers: &HeaderMap) -> Result<Caller, GatewayError> {
+    async fn caller(&self, headers: &HeaderMap) -> Result<Caller, GatewayError> {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let Some(tenant) = header("tenant") else {
             return Err(GatewayError::new(ErrorKind::Unauthenticated, "no key"));

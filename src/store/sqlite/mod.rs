@@ -14,6 +14,7 @@ mod erase;
 mod error;
 mod exchanges;
 mod facts;
+mod keys;
 mod learn;
 mod open;
 mod outbox;

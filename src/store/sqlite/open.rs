@@ -11,7 +11,10 @@ use super::{Durability, SqliteOptions, SqliteStore};
 use crate::store::StoreError;
 
 /// The schema, step by step. A step that was released is never changed again; `PRAGMA user_version` counts them.
-const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_records.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../../migrations/sqlite/0001_records.sql"),
+    include_str!("../../../migrations/sqlite/0010_keys.sql"),
+];
 
 /// How long a caller waits for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
