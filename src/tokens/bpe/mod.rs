@@ -124,4 +124,20 @@ mod tests {
             }
         }
     }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// Long pieces without a break, of few characters: many rows of tokens are nearly right, and windows have seams.
+        #[test]
+        fn long_runs_count_as_in_tiktoken(
+            text in prop_oneof![r"[ab]{65,400}", r"[aeins]{65,400}", r"[=\-_]{65,400}", r" {65,400}", r"[你好记]{40,300}", r"[ \t]{65,400}"],
+            times in prop_oneof![3 => 1..4_usize, 1 => 60..90_usize],
+            tail in r"\PC{0,8}",
+        ) {
+            let text = text.repeat(times) + &tail;
+            for (own, reference) in pairs() {
+                prop_assert_eq!(own.count(&text), reference.encode_ordinary(&text).len());
+            }
+        }
+    }
 }
