@@ -1,5 +1,6 @@
 //! Builds stores, services and tasks from the configuration: the only place that wires.
 
+mod ask;
 mod build;
 mod learn;
 

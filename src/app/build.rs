@@ -88,6 +88,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let (tracker, stop, halt) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new());
     let schema = Arc::new(KeySchema::builtin().clone());
+    let providers = providers(config)?;
 
     let (store, degraded) = open_store(config, env).await?;
     let fresh = std::array::from_fn(|_| random.next_u64() as u8);
@@ -140,7 +141,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         tracker.spawn(note_used_keys(keys, halt.clone()));
     }
 
-    let routes = Arc::new(routes(config)?);
+    let routes = Arc::new(routes(config, &providers));
     let counter = Arc::new(Counter::new(COUNT_CACHE_BYTES));
     // The vocabularies take a moment to load, which the first request should not have to wait for.
     tracker.spawn_blocking({
@@ -274,10 +275,10 @@ fn policy(config: &Config) -> Policy {
     }
 }
 
-fn routes(config: &Config) -> Result<Routes, BuildError> {
+/// The configured providers by name.
+fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>>, BuildError> {
     let connect_timeout = config.timeouts.connect.unwrap_or(Duration::from_secs(3600));
-    let mut providers: HashMap<&str, Arc<Provider>> = HashMap::new();
-    let mut default = None;
+    let mut providers = HashMap::new();
     for entry in &config.providers {
         let failed = |reason: String| BuildError::Provider { name: entry.name.clone(), reason };
         let mut headers = HeaderMap::new();
@@ -301,12 +302,13 @@ fn routes(config: &Config) -> Result<Routes, BuildError> {
             connect_timeout,
         })
         .map_err(|error| failed(error.causes().unwrap_or_else(|| error.to_string())))?;
-        let provider = Arc::new(provider);
-        if entry.default {
-            default = Some(Arc::clone(&provider));
-        }
-        providers.insert(&entry.name, provider);
+        providers.insert(entry.name.clone(), Arc::new(provider));
     }
+    Ok(providers)
+}
+
+fn routes(config: &Config, providers: &HashMap<String, Arc<Provider>>) -> Routes {
+    let default = config.providers.iter().find(|entry| entry.default).and_then(|entry| providers.get(&entry.name));
     let mut models = Vec::new();
     for model in &config.models {
         let targets = model
@@ -325,7 +327,7 @@ fn routes(config: &Config) -> Result<Routes, BuildError> {
             .collect();
         models.push((model.name.clone(), targets));
     }
-    Ok(Routes::new(models, default, ModelTable::built_in()))
+    Routes::new(models, default.map(Arc::clone), ModelTable::built_in())
 }
 
 fn keys(config: &Config, salt: [u8; 32], stored: Option<Arc<StoredKeys>>) -> Keys {

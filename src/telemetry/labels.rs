@@ -259,6 +259,42 @@ impl AttemptOutcome {
     }
 }
 
+label! {
+    /// What a question of our own to a model is for.
+    AskPurpose = "purpose" {
+        /// What to learn from exchanges.
+        Extract = "extract",
+        /// A summary of what was cut.
+        Summary = "summary",
+    }
+}
+
+label! {
+    /// How a question of our own to a model ended.
+    AskOutcome = "outcome" {
+        /// With an answer.
+        Ok = "ok",
+        /// With an answer that its limit of tokens cut short.
+        Unfinished = "unfinished",
+        /// The format of the answer was refused.
+        Format = "format",
+        /// Busy, failing or too slow.
+        Later = "later",
+        /// Refused for good.
+        Refused = "refused",
+    }
+}
+
+label! {
+    /// Which tokens of a question of our own.
+    AskTokens = "direction" {
+        /// Of the question.
+        Input = "input",
+        /// Of the answer.
+        Output = "output",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,6 +318,9 @@ mod tests {
         check::<LearnedAs>();
         check::<Direction>();
         check::<AttemptOutcome>();
+        check::<AskPurpose>();
+        check::<AskOutcome>();
+        check::<AskTokens>();
     }
 
     #[test]

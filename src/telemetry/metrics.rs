@@ -15,6 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::labels::{AskOutcome, AskPurpose, AskTokens};
 use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, RecallOutcome,
     Route,
@@ -81,7 +82,12 @@ impl<A: Label, B: Label> Counters2<A, B> {
 
     /// Counts one.
     pub fn inc(&self, a: A, b: B) {
-        self.cells[a.index() * B::ALL.len() + b.index()].inc();
+        self.add(a, b, 1);
+    }
+
+    /// Counts `n`.
+    pub fn add(&self, a: A, b: B, n: u64) {
+        self.cells[a.index() * B::ALL.len() + b.index()].inc_by(n);
     }
 
     /// The count so far.
@@ -155,6 +161,10 @@ pub struct Metrics {
     pub upstream_header_seconds: Histogram,
     /// Panics that were caught.
     pub panics: Counter,
+    /// Questions of our own to models, by what they were for and how they ended.
+    pub asks: Counters2<AskPurpose, AskOutcome>,
+    /// Tokens of those questions and their answers.
+    pub ask_tokens: Counters2<AskPurpose, AskTokens>,
     store_degraded: Gauge<i64, AtomicI64>,
 }
 
@@ -223,6 +233,8 @@ impl Metrics {
                 SLOW,
             ),
             panics: counter(&mut r, "panics", "Panics that were caught"),
+            asks: Counters2::register(&mut r, "ask", "Questions of our own to models by purpose and how they ended"),
+            ask_tokens: Counters2::register(&mut r, "ask_tokens", "Tokens of those questions and their answers"),
             store_degraded: gauge(
                 &mut r,
                 "store_degraded",

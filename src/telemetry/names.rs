@@ -10,6 +10,8 @@ pub const RECALL: &str = "recall";
 pub const STORE: &str = "store";
 /// Span: what is learned from one exchange.
 pub const EXTRACT: &str = "extract";
+/// Span: one question of our own to a model.
+pub const ASK: &str = "ask";
 /// Span: one run of the sweep.
 pub const SWEEP: &str = "sweep";
 

@@ -3,6 +3,7 @@
 //! [`Routes`] is the plan (pure), [`Route`] the service that walks it: fit for the target, send, look at the answer, go on to the next
 //! target or stay. `headers` is what may pass in either direction. Nothing here knows what a memory is.
 
+mod ask;
 mod attempt;
 mod body;
 mod headers;
@@ -13,6 +14,7 @@ mod probe;
 mod provider;
 mod route;
 
+pub use ask::ModelAsker;
 pub use body::{UpstreamBody, UpstreamBodyError};
 pub use passthrough::Passthrough;
 pub use plan::{Routes, Target, TargetConfig};

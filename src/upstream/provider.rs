@@ -101,6 +101,11 @@ impl Provider {
         }
     }
 
+    /// The URL of chat completions.
+    pub(super) fn chat_url(&self) -> Url {
+        self.chat.clone()
+    }
+
     /// The URL of a path under the base; `tail` may carry a query.
     #[must_use]
     pub fn url(&self, tail: &str) -> Option<Url> {

@@ -1,0 +1,168 @@
+//! Asks a provider's model for something of ours: one request beside those of clients, with a key of our own.
+//!
+//! It goes to the provider itself, past our own stack: it is not recorded, gets no memory, and counts for no client.
+
+mod dialect;
+mod judge;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use tracing::Instrument;
+
+use super::attempt::{self, AttemptError};
+use super::body::BodyLimits;
+use super::headers;
+use super::provider::Provider;
+use crate::ask::{Answer, Ask, AskError, Format, Question};
+use crate::base::Clock;
+use crate::exchange::Credential;
+use crate::telemetry::{AskOutcome, AskPurpose, AskTokens, Metrics, names};
+use crate::wire::Accumulator;
+use dialect::Dialect;
+
+/// The largest answer that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
+/// Asks one model of one provider.
+pub struct ModelAsker {
+    provider: Arc<Provider>,
+    model: String,
+    purpose: AskPurpose,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    dialect: Dialect,
+}
+
+impl fmt::Debug for ModelAsker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelAsker")
+            .field("provider", &self.provider.name)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ModelAsker {
+    /// Asks `model` of `provider`, whose key must be ours or none: there is no client whose key could be used.
+    #[must_use]
+    pub fn new(
+        provider: Arc<Provider>,
+        model: impl Into<String>,
+        purpose: AskPurpose,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { provider, model: model.into(), purpose, clock, metrics, dialect: Dialect::default() }
+    }
+
+    /// Asks, and where the model names a member that it does not take, once more in its own words.
+    async fn converse(&self, question: &Question) -> Result<Answer, AskError> {
+        for _ in 0..Dialect::WORDS {
+            match self.once(question).await {
+                Err(Declined { error, said }) if !self.dialect.learn(&said) => return Err(error),
+                Err(_) => {}
+                Ok(answer) => return Ok(answer),
+            }
+        }
+        self.once(question).await.map_err(|declined| declined.error)
+    }
+
+    async fn once(&self, question: &Question) -> Result<Answer, Declined> {
+        let body = Bytes::from(self.dialect.body(&self.model, question));
+        let url = self.provider.chat_url();
+        let sent = attempt::send(
+            &self.provider,
+            Method::POST,
+            url,
+            self.headers(),
+            attempt::json(body),
+            std::time::Duration::ZERO,
+            BodyLimits::default(),
+        );
+        let (head, mut body) = sent.await.map_err(|error| later(&error))?.into_parts();
+        if !head.status.is_success() {
+            let said = body.read_up_to(attempt::MAX_ERROR_BYTES).await;
+            let said = String::from_utf8_lossy(&said).into_owned();
+            let formatted = question.format != Format::Text;
+            let error = judge::refusal(head.status, &head.headers, &said, formatted, self.clock.now());
+            let said = if matches!(error, AskError::Refused(_)) { said } else { String::new() };
+            return Err(Declined { error, said });
+        }
+        let read = body.read_up_to(MAX_ANSWER_BYTES + 1).await;
+        if read.len() > MAX_ANSWER_BYTES {
+            return Err(AskError::Refused("the answer is larger than 1 MB".to_owned()).into());
+        }
+        let mut books = Accumulator::new();
+        let seen = books.body(&read);
+        judge::answer(seen, books.into_reply(), question).map_err(Declined::from)
+    }
+
+    fn headers(&self) -> HeaderMap {
+        // No client stands behind it, so a provider that takes the client's key gets none.
+        let (authorization, _) = self.provider.authorization(&Credential::Virtual);
+        let mut own = HeaderMap::new();
+        own.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        own.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let mut sent = headers::upward(&own, false, authorization, &self.provider.headers);
+        // Should the provider be a gateway like this one, it is not to learn from our questions.
+        sent.insert(HeaderName::from_static("x-backstory-memory"), HeaderValue::from_static("off"));
+        sent
+    }
+
+    fn note(&self, answer: &Result<Answer, AskError>) {
+        let outcome = match answer {
+            Ok(Answer { finished: true, .. }) => AskOutcome::Ok,
+            Ok(_) => AskOutcome::Unfinished,
+            Err(AskError::Format) => AskOutcome::Format,
+            Err(AskError::Later { .. }) => AskOutcome::Later,
+            Err(AskError::Refused(_)) => AskOutcome::Refused,
+        };
+        self.metrics.asks.inc(self.purpose, outcome);
+        if let Ok(answer) = answer {
+            self.metrics.ask_tokens.add(self.purpose, AskTokens::Input, answer.input_tokens);
+            self.metrics.ask_tokens.add(self.purpose, AskTokens::Output, answer.output_tokens);
+        }
+    }
+}
+
+#[async_trait]
+impl Ask for ModelAsker {
+    async fn ask(&self, question: &Question) -> Result<Answer, AskError> {
+        let span = tracing::debug_span!(
+            names::ASK,
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = %self.provider.name,
+            gen_ai.request.model = %self.model,
+        );
+        let asked = tokio::time::timeout(question.timeout, self.converse(question).instrument(span));
+        let answer = asked.await.unwrap_or_else(|_| {
+            Err(AskError::Later {
+                reason: format!("no answer within {} ms", question.timeout.as_millis()),
+                retry_after: None,
+            })
+        });
+        self.note(&answer);
+        answer
+    }
+}
+
+/// No answer; and what upstream said, where it may name a member that it does not take. That text is never logged.
+struct Declined {
+    error: AskError,
+    said: String,
+}
+
+impl From<AskError> for Declined {
+    fn from(error: AskError) -> Self {
+        Self { error, said: String::new() }
+    }
+}
+
+fn later(error: &AttemptError) -> Declined {
+    AskError::Later { reason: error.to_string(), retry_after: None }.into()
+}
