@@ -2,14 +2,15 @@
 //!
 //! [`decide()`] goes propose → gate → arbitrate for the user's side and makes episodes of both sides. It reads no clock and
 //! does no IO; the worker that claims exchanges, calls it and stores the result is in `jobs`. Nothing here ever learns a
-//! fact from the assistant, a tool or a document.
+//! fact from the assistant, a tool or a document. What a model proposes takes the same way ([`model`]).
 
 mod decide;
 mod episodes;
+pub mod model;
 
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{DecideInput, decide};
+pub use decide::{DecideInput, decide, decide_episodes};

@@ -133,7 +133,7 @@ impl ExtractLearner {
     }
 
     /// Decides what the turns of one scope teach, each on the result of those before it.
-    async fn decide_scope(&self, scope: &Scope, turns: &[&Turn]) -> Result<Vec<Learned>, StoreError> {
+    pub(super) async fn decide_scope(&self, scope: &Scope, turns: &[&Turn]) -> Result<Vec<Learned>, StoreError> {
         let (revision, facts) = self.facts.facts(scope).await?;
         let mut chain = Chain::new(&*self.decide, &*self.facts, scope, self.clock.now());
         // Nearly always nothing was ever deleted: decide as if so, ask the store about all texts at once, and decide

@@ -11,6 +11,7 @@ mod outbox;
 mod policy;
 #[cfg(test)]
 mod testing;
+mod windows;
 mod worker;
 
 pub use learner::{
@@ -18,4 +19,5 @@ pub use learner::{
 };
 pub use outbox::{Committed, NotCommitted, Outbox, OutboxConfig, OutboxHealth, Redact, Slot, outbox};
 pub use policy::Backoff;
+pub use windows::{QueueForModel, Read, Rung, WindowParts, WindowReader, Windows, WindowsConfig, day_of};
 pub use worker::{LearnError, Learner, Worker, WorkerConfig, WorkerCounters};

@@ -11,6 +11,7 @@ pub(crate) mod keys;
 pub(crate) mod learn;
 pub(crate) mod outbox;
 pub(crate) mod scopes;
+pub(crate) mod windows;
 
 use std::any::Any;
 use std::fmt;
@@ -86,6 +87,16 @@ macro_rules! contract_suite {
                    a_rotated_key_has_two_secrets_until_the_old_one_ends
                    a_key_is_revoked_once_and_stays_listed
                    the_last_use_of_a_key_only_moves_forward }
+            windows { a_window_is_due_when_its_conversation_has_been_idle
+                      a_full_window_is_due_at_once_and_the_next_turn_opens_another
+                      a_turn_waits_once_however_often_it_is_queued
+                      a_full_queue_turns_further_turns_away_and_counts_them
+                      a_turn_stays_though_its_outbox_row_is_gone
+                      what_a_window_taught_is_stored_in_order_and_the_window_is_gone
+                      a_window_decided_on_an_older_revision_is_stale_and_stays
+                      a_window_that_was_lost_stores_nothing
+                      a_window_that_failed_waits_and_one_that_is_given_up_leaves_dead_letters
+                      a_tenant_that_spent_what_it_may_waits_until_the_next_day }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

@@ -12,6 +12,7 @@ mod error;
 pub mod sqlite;
 mod types;
 mod unreachable;
+mod windows;
 
 use async_trait::async_trait;
 
@@ -21,13 +22,22 @@ pub use types::{
     Page, Proposal, ProposalStatus, ScopeState, Shown, StateKey, StoredKey, TurnState,
 };
 pub use unreachable::Unreachable;
+pub use windows::{
+    DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
+};
 
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
 use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
 
 /// Everything that one backend must do.
-pub trait Store: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore + KeyStore {}
-impl<T: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore + KeyStore> Store for T {}
+pub trait Store:
+    OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore + WindowStore + KeyStore
+{
+}
+impl<T> Store for T where
+    T: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore + WindowStore + KeyStore
+{
+}
 
 /// The durable queue between the reply and what is learned from it.
 #[async_trait]

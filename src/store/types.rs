@@ -247,7 +247,8 @@ pub struct Proposal {
 /// What an erasure took away.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Erased {
-    /// Rows per kind: `facts`, `history`, `episodes`, `outbox`, `dead_letters`, `proposals`, `states`, `exchanges`.
+    /// Rows per kind: `facts`, `history`, `episodes`, `outbox`, `dead_letters`, `proposals`, `states`, `exchanges`,
+    /// `window_turns`, `windows`.
     pub counts: BTreeMap<&'static str, u64>,
     /// Whether no file holds the erased bytes any more.
     pub complete: bool,

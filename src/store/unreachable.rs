@@ -7,6 +7,9 @@ use super::{
     JobFailure, KeyHash, KeyStore, LearnOutcome, Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState,
     ScopeStore, Shown, StateKey, StateStore, StoreError, StoredKey, TurnState,
 };
+use super::{
+    DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
+};
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
 use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
 
@@ -169,6 +172,41 @@ impl KeyStore for Unreachable {
     }
 
     async fn keys_used(&self, _: &[(KeyId, Time)]) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl WindowStore for Unreachable {
+    async fn queue_turns(&self, _: &str, _: &[QueuedTurn], _: &WindowRules, _: Time) -> Result<Queued, StoreError> {
+        self.unavailable()
+    }
+
+    async fn claim_window(&self, _: &WindowClaim) -> Result<Option<Window>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn finish_window(&self, _: &str, _: i64, _: &[Learned]) -> Result<WindowOutcome, StoreError> {
+        self.unavailable()
+    }
+
+    async fn fail_window(&self, _: &str, _: i64, _: &JobFailure) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn release_windows(&self, _: &str) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn spend(&self, _: &str, _: i64, _: i64) -> Result<u64, StoreError> {
+        self.unavailable()
+    }
+
+    async fn window_depth(&self, _: i64, _: Option<u64>) -> Result<WindowDepth, StoreError> {
+        self.unavailable()
+    }
+
+    async fn dead_letters(&self, _: &Scope, _: &Page) -> Result<Vec<DeadLetter>, StoreError> {
         self.unavailable()
     }
 }

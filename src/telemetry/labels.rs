@@ -286,6 +286,30 @@ label! {
 }
 
 label! {
+    /// How a window of exchanges that a model was asked about ended.
+    WindowEnd = "outcome" {
+        /// What was accepted is stored.
+        Learned = "learned",
+        /// It is asked about again.
+        Retried = "retried",
+        /// It was given up.
+        Dead = "dead",
+        /// Its scope was erased, or another worker had taken it over.
+        Lost = "lost",
+    }
+}
+
+label! {
+    /// Whether an item of a model's answer could be read.
+    ItemOutcome = "outcome" {
+        /// It could.
+        Good = "good",
+        /// It could not, and was left out.
+        Bad = "bad",
+    }
+}
+
+label! {
     /// Which tokens of a question of our own.
     AskTokens = "direction" {
         /// Of the question.
@@ -321,6 +345,8 @@ mod tests {
         check::<AskPurpose>();
         check::<AskOutcome>();
         check::<AskTokens>();
+        check::<WindowEnd>();
+        check::<ItemOutcome>();
     }
 
     #[test]

@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::labels::{AskOutcome, AskPurpose, AskTokens};
+use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, WindowEnd};
 use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, RecallOutcome,
     Route,
@@ -165,6 +165,16 @@ pub struct Metrics {
     pub asks: Counters2<AskPurpose, AskOutcome>,
     /// Tokens of those questions and their answers.
     pub ask_tokens: Counters2<AskPurpose, AskTokens>,
+    /// Windows that the extraction model was asked about, by how they ended.
+    pub windows: Counters<WindowEnd>,
+    /// Items of its answers.
+    pub model_items: Counters<ItemOutcome>,
+    /// Exchanges that the model is not asked about because too many wait.
+    pub window_turns_refused: Counter,
+    windows_waiting: Gauge,
+    window_turns_waiting: Gauge,
+    windows_capped: Gauge,
+    windows_oldest_seconds: Gauge<f64, AtomicU64>,
     store_degraded: Gauge<i64, AtomicI64>,
 }
 
@@ -235,6 +245,17 @@ impl Metrics {
             panics: counter(&mut r, "panics", "Panics that were caught"),
             asks: Counters2::register(&mut r, "ask", "Questions of our own to models by purpose and how they ended"),
             ask_tokens: Counters2::register(&mut r, "ask_tokens", "Tokens of those questions and their answers"),
+            windows: Counters::register(&mut r, "windows", "Windows that the extraction model was asked about"),
+            model_items: Counters::register(&mut r, "model_items", "Items of the extraction model's answers"),
+            window_turns_refused: counter(
+                &mut r,
+                "window_turns_refused",
+                "Exchanges that the extraction model is not asked about because too many wait",
+            ),
+            windows_waiting: gauge(&mut r, "windows_waiting", "Windows that wait for the extraction model"),
+            window_turns_waiting: gauge(&mut r, "window_turns_waiting", "Exchanges in those windows"),
+            windows_capped: gauge(&mut r, "windows_capped", "Windows of tenants whose tokens of the day are used up"),
+            windows_oldest_seconds: gauge_f64(&mut r, "windows_oldest_seconds", "Age of the oldest of those windows"),
             store_degraded: gauge(
                 &mut r,
                 "store_degraded",
@@ -267,6 +288,15 @@ impl Metrics {
         self.outbox_depth.set(i64::try_from(waiting).unwrap_or(i64::MAX));
         self.outbox_dead_letters.set(i64::try_from(dead).unwrap_or(i64::MAX));
         self.outbox_oldest_seconds.set(oldest.map_or(0.0, |age| age.as_secs_f64()));
+    }
+
+    /// Says how much waits for the extraction model.
+    pub fn set_windows(&self, windows: u64, turns: u64, capped: u64, oldest: Option<Duration>) {
+        let level = |gauge: &Gauge, count| gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        level(&self.windows_waiting, windows);
+        level(&self.window_turns_waiting, turns);
+        level(&self.windows_capped, capped);
+        self.windows_oldest_seconds.set(oldest.map_or(0.0, |age| age.as_secs_f64()));
     }
 
     /// Says whether the store can be used.

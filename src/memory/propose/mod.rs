@@ -106,6 +106,13 @@ fn find<'a>(text: &'a str, schema: &KeySchema) -> Vec<(Finding, &'a str)> {
     out
 }
 
+/// Whom a sentence speaks of when it is another person than its speaker: "brother Tom" for "my brother Tom is allergic to shellfish".
+#[must_use]
+pub fn speaks_of(sentence: &str) -> Option<String> {
+    let sentence = sentence.trim().trim_end_matches(['.', '!', '。', '\u{ff01}']);
+    english::speaks_of(sentence).or_else(|| chinese::speaks_of(sentence))
+}
+
 fn candidate(finding: Finding, quote: &str, said: &Said, turn: &Turn, schema: &KeySchema) -> Candidate {
     let language = super::language::detect(quote);
     Candidate {

@@ -84,6 +84,8 @@ pub(crate) async fn erasure_takes_everything_and_counts_it(store: &dyn Store) {
         ("proposals", 1),
         ("states", 1),
         ("exchanges", 1),
+        ("window_turns", 1),
+        ("windows", 1),
     ];
     assert_eq!(erased.counts, expected.into_iter().collect());
 
@@ -202,6 +204,7 @@ pub(super) async fn fill(store: &dyn Store, scope: &Scope) {
         u128::from(u64::from_le_bytes(*blake3::hash(scope.subject.as_bytes()).as_bytes().first_chunk().unwrap()));
     let base = if &*scope.subject == "ann" { 0 } else { base << 8 };
     leased(store, scope, &[base + 1, base + 3]).await;
+    super::windows::queue_one(store, base + 1).await;
     let mut one = learned(base + 1, scope, 0);
     one.changes = vec![insert(base + 10, "location.home", "Oslo"), edit(base + 10, "location.home", "Rome", 1)];
     one.episodes = vec![episode(base + 20, Speaker::User, "we met Bob")];

@@ -24,9 +24,10 @@ const WORDS: &str = "
     UNION SELECT p.body ->> '$.candidate.evidence.quote' FROM proposals p WHERE p.scope = ?1
     UNION SELECT e.body ->> 'text' FROM episodes e WHERE e.scope = ?1 AND e.body ->> 'role' <> 'assistant'
     UNION SELECT u.value ->> 'text' FROM outbox o, json_each(o.turn, '$.user') u WHERE o.scope = ?1
-    UNION SELECT u.value ->> 'text' FROM dead_letters d, json_each(d.turn, '$.user') u WHERE d.scope = ?1";
+    UNION SELECT u.value ->> 'text' FROM dead_letters d, json_each(d.turn, '$.user') u WHERE d.scope = ?1
+    UNION SELECT u.value ->> 'text' FROM window_turns t, json_each(t.turn, '$.user') u WHERE t.scope = ?1";
 
-const DELETES: [(&str, &str); 8] = [
+const DELETES: &[(&str, &str)] = &[
     ("facts", "DELETE FROM facts WHERE scope = ?1"),
     ("history", "DELETE FROM history WHERE scope = ?1"),
     ("episodes", "DELETE FROM episodes WHERE scope = ?1"),
@@ -35,6 +36,8 @@ const DELETES: [(&str, &str); 8] = [
     ("proposals", "DELETE FROM proposals WHERE scope = ?1"),
     ("states", "DELETE FROM turn_states WHERE scope = ?1"),
     ("exchanges", "DELETE FROM exchanges WHERE scope = ?1"),
+    ("window_turns", "DELETE FROM window_turns WHERE scope = ?1"),
+    ("windows", "DELETE FROM windows WHERE scope = ?1"),
 ];
 
 const FORGET_SEEN: &str = "DELETE FROM seen WHERE scope = ?1";
@@ -123,8 +126,8 @@ async fn delete_all(
 ) -> Result<BTreeMap<&'static str, u64>, StoreError> {
     let mut counts = BTreeMap::new();
     for (kind, sql) in DELETES {
-        let done = sqlx::query(sql).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
-        counts.insert(kind, done.rows_affected());
+        let done = sqlx::query(*sql).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
+        counts.insert(*kind, done.rows_affected());
     }
     sqlx::query(FORGET_SEEN).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
     let raised =

@@ -25,6 +25,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod tombstone;
+mod windows;
 mod write;
 
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use crate::memory::{Scope, Turn};
 use crate::store::{Claim, Claimed, Depth, Finished, JobFailure, LearnOutcome, Learned, OutboxStore, StoreError};
 
 /// Longest error text that is kept with a dead letter, in bytes.
-const MAX_ERROR_BYTES: usize = 500;
+pub(super) const MAX_ERROR_BYTES: usize = 500;
 
 /// An exchange that began before an erasure leaves nothing. One that is there already (the writer tried again after a
 /// commit whose answer was lost) stays as it is. A new row is due whatever the clock says: it may jump back.

@@ -64,6 +64,11 @@ pub(super) fn find<'a>(sentence: Sentence<'a>, schema: &KeySchema, out: &mut Vec
     }
 }
 
+/// Whom a sentence speaks of when that is not its speaker, nor the speaker among others.
+pub(super) fn speaks_of(sentence: &str) -> Option<String> {
+    rules::as_first_person(sentence).and_then(|(about, _)| about)
+}
+
 fn clauses(sentence: &str) -> Vec<Clause<'_>> {
     let mut out: Vec<Clause<'_>> = Vec::new();
     let mut first_person = false;

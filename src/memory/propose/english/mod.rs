@@ -34,6 +34,11 @@ pub(super) fn is_irony(text: &str) -> bool {
     IRONY.is_match(text)
 }
 
+/// Whom a sentence speaks of when that is not its speaker, nor the speaker among others.
+pub(super) fn speaks_of(sentence: &str) -> Option<String> {
+    third::as_first_person(sentence).map(|(about, _)| about).filter(|about| !third::is_we(about))
+}
+
 /// Finds what a sentence says, and the words that say it.
 pub(super) fn find<'a>(sentence: Sentence<'a>, schema: &KeySchema, out: &mut Vec<(Finding, &'a str)>) {
     if is_irony(sentence.text) {

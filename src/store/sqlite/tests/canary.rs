@@ -100,6 +100,9 @@ async fn fill(store: &SqliteStore, scope: &Scope, round: u128, word: &str) {
         let failure = JobFailure { retry_at: Some(NOW), error: String::new(), now: NOW };
         store.fail("me", turn.exchange, &failure).await.unwrap();
     }
+    for turn in &mine[..5] {
+        crate::store::contract::windows::queue_one(store, turn.exchange.0).await;
+    }
     let mut results = Vec::new();
     for turn in &mine[..19] {
         let n = turn.exchange.0;

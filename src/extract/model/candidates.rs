@@ -1,0 +1,153 @@
+//! From the items of an answer to candidates, each with the exchange in which its words were said.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::item::Item;
+use crate::base::ExchangeId;
+use crate::memory::language::{detect, is_han};
+use crate::memory::normalise::{fold, tidy};
+use crate::memory::propose::{speaks_of, standing_facet};
+use crate::memory::segment::{is_fiction, is_payload_task, own_words, sentences};
+use crate::memory::{
+    Candidate, Evidence, FactKind, Intent, KeySchema, ProposedBy, Said, SourceType, Speaker, Turn, ValueType,
+};
+
+/// What the items propose, by exchange. An item whose evidence stands nowhere is left with the newest exchange, where the gate refuses it
+/// and says why.
+#[must_use]
+pub fn candidates(items: Vec<Item>, turns: &[Turn], keys: &KeySchema) -> HashMap<ExchangeId, Vec<Candidate>> {
+    let mut out: HashMap<ExchangeId, Vec<Candidate>> = HashMap::new();
+    for item in items {
+        let named = |turn: &&Turn| item.said_at.as_deref() == Some(&turn.said_at.to_rfc3339());
+        // The time that a model names is believed where its evidence agrees.
+        let turn = turns.iter().filter(named).find(|turn| holds(turn, &item.evidence));
+        let turn = turn.or_else(|| turns.iter().rev().find(|turn| holds(turn, &item.evidence)));
+        let Some(turn) = turn.or_else(|| turns.last()) else { break };
+        out.entry(turn.exchange).or_default().push(candidate(item, turn, keys));
+    }
+    out
+}
+
+fn user_side(turn: &Turn) -> impl Iterator<Item = &Said> {
+    turn.user.iter().filter(|said| said.role == Speaker::User)
+}
+
+fn holds(turn: &Turn, quote: &str) -> bool {
+    user_side(turn).any(|said| said.text.contains(quote) || fold(&said.text).contains(&*fold(quote)))
+}
+
+fn candidate(item: Item, turn: &Turn, keys: &KeySchema) -> Candidate {
+    let key = key_of(&item.key, keys);
+    let rule = keys.get(&key);
+    let value = value_of(item.value, rule.map_or(ValueType::Text, |rule| rule.value_type));
+    let sentence = sentence_of(turn, &item.evidence);
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut tags = item.tags;
+    if let Some(rule) = rule.filter(|rule| !rule.facets.is_empty()) {
+        // Which facet it is follows from the words, not from what the model calls it.
+        tags.retain(|tag| !rule.facets.contains(tag));
+        tags.extend(standing_facet(&text).map(str::to_owned));
+    }
+    let message = user_side(turn).find(|said| fold(&said.text).contains(&*fold(&item.evidence)));
+    Candidate {
+        kind: rule.map_or_else(|| kind_of(&item.kind), |rule| rule.kind),
+        source_type: if is_said(&text, &item.evidence) { SourceType::UserStated } else { SourceType::Inferred },
+        about: item.about.or_else(|| speaks_of(&item.evidence).filter(|_| !key.starts_with("family."))),
+        lasting: item.lasting && !is_supposed(sentence.as_deref().unwrap_or(&item.evidence), turn),
+        language: detect(&item.evidence).to_owned(),
+        evidence: Evidence {
+            exchange: Some(turn.exchange),
+            message_hash: message.map(|said| said.hash.clone()).unwrap_or_default(),
+            quote: item.evidence,
+            role: Speaker::User,
+            said_at: turn.said_at,
+        },
+        key,
+        value,
+        intent: Intent::State,
+        confidence: item.confidence,
+        valid_from: None,
+        valid_to: None,
+        tags,
+        entities: item.entities,
+        by: ProposedBy::Model,
+    }
+}
+
+/// The key in the form of ours: lower case, and the name that people use for it counts too.
+fn key_of(key: &str, keys: &KeySchema) -> String {
+    let key = key.trim().trim_end_matches(".*").trim_end_matches('*').to_lowercase().replace([' ', '/'], "_");
+    if keys.get(&key).is_some() {
+        return key;
+    }
+    let words = key.replace('_', " ");
+    keys.called(&words).map_or(key, str::to_owned)
+}
+
+fn kind_of(kind: &str) -> FactKind {
+    match kind {
+        "preference" => FactKind::Preference,
+        "identity" => FactKind::Identity,
+        "constraint" => FactKind::Constraint,
+        "event" => FactKind::Event,
+        _ => FactKind::Other,
+    }
+}
+
+/// A value that its type cannot hold is emptied, which the gate refuses.
+fn value_of(value: Value, value_type: ValueType) -> Value {
+    match value {
+        Value::String(text) => Value::String(tidy(&text, value_type).unwrap_or_default()),
+        other => other,
+    }
+}
+
+/// Whether the evidence says the value, as opposed to leading to it: one of its words stands there, or begins like one that does ("peanuts"
+/// and "peanut allergy").
+fn is_said(value: &str, evidence: &str) -> bool {
+    let (value, evidence) = (fold(value).to_lowercase(), fold(evidence).to_lowercase());
+    let mut words = value.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).peekable();
+    if words.peek().is_none() {
+        return true;
+    }
+    words.any(|word| match word.contains(is_han) {
+        true => word.chars().any(|c| is_han(c) && evidence.contains(c)),
+        false => {
+            let head = word.char_indices().nth(4).map_or(word, |(at, _)| &word[..at]);
+            evidence.split(|c: char| !c.is_alphanumeric()).any(|said| said.starts_with(head))
+        }
+    })
+}
+
+/// The sentence in the user's own words in which a quote stands.
+fn sentence_of(turn: &Turn, quote: &str) -> Option<String> {
+    let quote = fold(quote).into_owned();
+    user_side(turn).find_map(|said| {
+        let own = own_words(&said.text);
+        let mut all = own.parts().flat_map(sentences);
+        all.find(|sentence| fold(sentence.text).contains(&quote)).map(|sentence| sentence.text.to_owned())
+    })
+}
+
+/// A sentence that supposes something and says nothing.
+static SUPPOSED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?xi)^(?:(?:and|but|so|well|ok(?:ay)?|hm+)[,\s]+)*(?:if|unless|suppose|supposing|imagine|assuming|assume|whether|pretend|what\sif|would|could|should|do|does|did|is|are|am|was|were|can|may|might|will|i\swish|let's\ssay)(?-u:\b)
+        |(?-u:\b)if\si\s(?:were|was|had|moved|became|could)(?-u:\b)
+        |^(?:如果|假如|要是|假设|假使|倘若|设想|万一|是不是|我是不是|能不能)|如果我(?:是|有|住)",
+    )
+    .expect("tested")
+});
+
+/// Whether the words state nothing: they suppose or ask, or belong to a task whose text is nobody's.
+fn is_supposed(sentence: &str, turn: &Turn) -> bool {
+    let task = user_side(turn).any(|said| {
+        let first = sentences(&said.text).next().map_or("", |s| s.text);
+        is_payload_task(first) || own_words(&said.text).parts().any(is_fiction)
+    });
+    task || SUPPOSED.is_match(sentence)
+}
