@@ -3,6 +3,7 @@
 mod ask;
 mod build;
 mod learn;
+mod windows;
 
 use std::fmt;
 use std::sync::Arc;
@@ -74,6 +75,8 @@ pub struct App {
     pub stop: CancellationToken,
     /// Cancelled when the background work is to end: after the replies have.
     pub halt: CancellationToken,
+    /// Tokens that the extraction model may use for a tenant in a day; none = without bound.
+    model_cap: Option<u64>,
     worker: Arc<WorkerCounters>,
     learner: Arc<LearnCounters>,
     /// Why there is no memory, when the store could not be opened.
@@ -170,6 +173,7 @@ impl App {
         for (label, total) in totals {
             learned.raise_to(label, total.load(Ordering::Relaxed));
         }
+        windows::observe(&*self.store, self.model_cap, &*self.clock, &self.metrics).await;
         match self.store.depth().await {
             Ok(depth) => {
                 let age =

@@ -9,21 +9,23 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::ask::asker;
 use super::learn::{Cached, decide};
+use super::windows::Model;
 use super::{App, Settings};
 use crate::access::{ClientMode, Keys, LimitTable, StoredKeys, VirtualKeys};
 use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
 use crate::context::{Digests, Overflow, Policy, Profile};
 use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
-use crate::jobs::{ExtractLearner, OutboxConfig, Worker, WorkerConfig, outbox};
+use crate::jobs::{ExtractLearner, Learner, OutboxConfig, Worker, WorkerConfig, outbox};
 use crate::memory::redact::redact_turn;
 use crate::memory::{KeySchema, Sensitivity};
 use crate::recall::{Recall, RecallConfig};
 use crate::states::States;
 use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
 use crate::store::{Store, StoreError, StoredKey, Unreachable};
-use crate::telemetry::Metrics;
+use crate::telemetry::{AskPurpose, Metrics};
 use crate::tokens::{Counter, ModelTable};
 use crate::upstream::{Auth, Passthrough, Provider, ProviderConfig, Retry, Route, Routes, TargetConfig, Timeouts};
 
@@ -110,23 +112,43 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
     let learner = ExtractLearner::new(
         Arc::clone(&store),
-        decide(Arc::clone(&schema), Arc::clone(&random), Arc::clone(&metrics)),
+        decide(Arc::clone(&schema), Arc::clone(&random), Arc::clone(&metrics), config.extract.rules),
         Arc::clone(&cached) as Arc<_>,
-        cached,
+        Arc::clone(&cached) as Arc<_>,
         Arc::clone(&clock),
     );
     let learned = learner.counters();
     let owner = format!("{:016x}", random.next_u64());
+    let mut learner: Arc<dyn Learner> = Arc::new(learner);
+    let model = config.extract.model.as_ref().filter(|_| degraded.is_none());
+    if let Some(model) = model
+        && let Some(ask) = asker(model, &providers, AskPurpose::Extract, &clock, &metrics)
+    {
+        let model = Model {
+            ask,
+            ceiling: providers.get(&model.provider).map_or(Sensitivity::Normal, |p| p.max_sensitivity),
+            store: Arc::clone(&store),
+            cached,
+            schema: Arc::clone(&schema),
+            clock: Arc::clone(&clock),
+            random: Arc::clone(&random),
+            metrics: Arc::clone(&metrics),
+        };
+        let (queueing, windows) = model.wire(&config.extract, learner, &owner);
+        learner = queueing;
+        tracker.spawn(windows.run(halt.clone()));
+    }
+    let learns = config.extract.rules || config.extract.model.is_some();
     let worker = Worker::new(
         Arc::clone(&store) as Arc<_>,
-        Arc::new(learner),
+        learner,
         Arc::clone(&clock),
         Arc::clone(&random),
         outbox.appended(),
         WorkerConfig::named(owner),
     );
     let worker_counters = worker.counters();
-    if degraded.is_none() && config.extract.rules {
+    if degraded.is_none() && learns {
         tracker.spawn(worker.run(halt.clone()));
     }
     if degraded.is_none() {
@@ -179,7 +201,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             recall_deadline: config.recall.deadline,
             drain: config.server.drain,
             policy: policy(config),
-            learn: config.extract.rules,
+            learn: learns,
             trace: config.store.trace_days > 0,
             loopback_only: listen.ip().is_loopback() && config.is_client_mode(),
             episode_half_life: config.memory.rules.episode_half_life.map_or(0, |d| d.as_secs() as i64),
@@ -199,6 +221,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         tracker,
         stop,
         halt,
+        model_cap: config.extract.max_tokens_per_day,
         worker: worker_counters,
         learner: learned,
         degraded,

@@ -62,13 +62,19 @@ fn fact_action(action: Action) -> FactAction {
     }
 }
 
-/// The rules path as the learner calls it.
-pub(super) fn decide(schema: Arc<KeySchema>, random: Arc<dyn Random>, metrics: Arc<Metrics>) -> Arc<Decide> {
+/// The rules path as the learner calls it. Without `rules` it makes episodes, and leaves proposals to the model.
+pub(super) fn decide(
+    schema: Arc<KeySchema>,
+    random: Arc<dyn Random>,
+    metrics: Arc<Metrics>,
+    rules: bool,
+) -> Arc<Decide> {
     Arc::new(move |args: DecideArgs<'_>| {
         let begun = Instant::now();
         let span = tracing::debug_span!(names::EXTRACT, backstory.exchange.id = %args.turn.exchange);
         let learned = span.in_scope(|| {
-            extract::decide(&DecideInput {
+            let decide = if rules { extract::decide } else { extract::decide_episodes };
+            decide(&DecideInput {
                 turn: args.turn,
                 facts: args.facts,
                 schema: &schema,

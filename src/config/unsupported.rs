@@ -31,10 +31,6 @@ impl Config {
         );
         cannot(self.redis.url.is_some(), "redis.url: Redis is not supported yet; leave it out");
         cannot(
-            self.extract.model.is_some(),
-            "extract.model: extraction by a model is not supported yet; leave provider and model out, rules do it",
-        );
-        cannot(
             self.extract.keep_exchanges_days > 0,
             "extract.keep_exchanges_days: keeping raw exchanges is not supported yet; leave it out",
         );
@@ -55,7 +51,10 @@ impl Config {
             self.memory != Memory::default(),
             "memory: half-lives, times to live and capacities of one's own are not supported yet; leave [memory] out",
         );
-        cannot(!self.extract.window.is_zero(), "extract.window_seconds: rules learn at once; only 0 is supported yet");
+        cannot(
+            !self.extract.window.is_zero() && self.extract.model.is_none(),
+            "extract.window_seconds: rules learn at once; it needs a model beside them",
+        );
         cannot(
             self.budget.sticky_tokens != Budget::default().sticky_tokens,
             "budget.sticky_tokens: not supported yet; leave it out",

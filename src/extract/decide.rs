@@ -47,113 +47,97 @@ impl std::fmt::Debug for DecideInput<'_> {
 #[must_use]
 pub fn decide(input: &DecideInput<'_>) -> Learned {
     let turn = input.turn;
-    let mut decided = Decided::begin(input);
-    if !decided.learned.user_side {
-        return decided.learned;
+    let mut learned = nothing(input);
+    if !learned.user_side {
+        return learned;
     }
+    let mut facts: Cow<'_, [Arc<Fact>]> = Cow::Borrowed(input.facts);
     let candidates = propose::propose(turn, input.schema);
     // "No, I live in Berlin" names its key; only what does not is read against the facts.
-    let corrections =
-        if candidates.is_empty() { propose::corrections(turn, &decided.facts, input.schema) } else { Vec::new() };
+    let corrections = if candidates.is_empty() { propose::corrections(turn, &facts, input.schema) } else { Vec::new() };
     for candidate in candidates.into_iter().chain(corrections) {
-        decided.propose(answer_to_contest(candidate, turn, &decided.facts));
+        let candidate = answer_to_contest(candidate, turn, &facts);
+        one(candidate, input, &mut facts, &mut learned);
     }
-    let mut learned = decided.end();
+    learned.marks = marks(input, &learned.changes);
     learned.episodes = episodes::of(turn, input.now, input.ids, input.tombstoned);
+    learned
+}
+
+/// Decides what the candidates of a model teach, for an exchange from which the rules have learned already.
+#[must_use]
+pub fn decide_proposed(input: &DecideInput<'_>, proposed: Vec<Candidate>) -> Learned {
+    let mut learned = nothing(input);
+    let mut facts: Cow<'_, [Arc<Fact>]> = Cow::Borrowed(input.facts);
+    for candidate in proposed {
+        one(candidate, input, &mut facts, &mut learned);
+    }
+    learned.marks = marks(input, &learned.changes);
     learned
 }
 
 /// Keeps what was said as episodes, and proposes nothing: for where a model alone proposes.
 #[must_use]
 pub fn decide_episodes(input: &DecideInput<'_>) -> Learned {
-    let mut learned = Decided::begin(input).learned;
+    let mut learned = nothing(input);
     if learned.user_side {
         learned.episodes = episodes::of(input.turn, input.now, input.ids, input.tombstoned);
     }
     learned
 }
 
-/// A decision that is being made: each candidate sees the changes of those before it.
-pub(super) struct Decided<'a> {
-    input: &'a DecideInput<'a>,
-    /// The facts as they are after the candidates so far.
-    pub(super) facts: Cow<'a, [Arc<Fact>]>,
-    learned: Learned,
+/// The names that the store needs to drop the outbox row, and nothing learned yet.
+fn nothing(input: &DecideInput<'_>) -> Learned {
+    let turn = input.turn;
+    Learned {
+        exchange: turn.exchange,
+        scope: turn.scope.clone(),
+        epoch: turn.epoch,
+        turn_key: turn.turn_key.clone(),
+        user_side: turn.user.iter().any(|s| s.role == Speaker::User && !s.text.trim().is_empty()),
+        revision: input.revision,
+        now: input.now,
+        changes: Vec::new(),
+        episodes: Vec::new(),
+        proposals: Vec::new(),
+        marks: Vec::new(),
+    }
 }
 
-impl<'a> Decided<'a> {
-    pub(super) fn begin(input: &'a DecideInput<'a>) -> Self {
-        let turn = input.turn;
-        let learned = Learned {
-            exchange: turn.exchange,
-            scope: turn.scope.clone(),
-            epoch: turn.epoch,
-            turn_key: turn.turn_key.clone(),
-            user_side: turn.user.iter().any(|s| s.role == Speaker::User && !s.text.trim().is_empty()),
-            revision: input.revision,
-            now: input.now,
-            changes: Vec::new(),
-            episodes: Vec::new(),
-            proposals: Vec::new(),
-            marks: Vec::new(),
-        };
-        Self { input, facts: Cow::Borrowed(input.facts), learned }
-    }
-
-    /// Takes one candidate through gate and arbitration.
-    pub(super) fn propose(&mut self, candidate: Candidate) {
-        let input = self.input;
-        let cx = GateCx { turn: input.turn, schema: input.schema, tombstoned: input.tombstoned };
-        let mut proposal = self.proposal(candidate.clone());
-        match gate(candidate, &cx) {
-            Err(refusal) => {
-                proposal.status =
-                    if refusal.quarantine { ProposalStatus::Quarantined } else { ProposalStatus::Refused };
-                proposal.reason = refusal.reason.to_owned();
+/// One candidate through gate and arbitration; it sees the changes of those before it.
+fn one(candidate: Candidate, input: &DecideInput<'_>, facts: &mut Cow<'_, [Arc<Fact>]>, learned: &mut Learned) {
+    let cx = GateCx { turn: input.turn, schema: input.schema, tombstoned: input.tombstoned };
+    let mut proposal = Proposal {
+        id: ProposalId::generate(input.now, input.ids),
+        exchange: Some(input.turn.exchange),
+        at: input.now,
+        candidate: candidate.clone(),
+        status: ProposalStatus::Refused,
+        reason: String::new(),
+        fact: None,
+    };
+    match gate(candidate, &cx) {
+        Err(refusal) => {
+            proposal.status = if refusal.quarantine { ProposalStatus::Quarantined } else { ProposalStatus::Refused };
+            proposal.reason = refusal.reason.to_owned();
+        }
+        Ok(candidate) => {
+            let actor = if candidate.by == ProposedBy::Model { Actor::Model } else { Actor::Rules };
+            let mut cx = ArbitrateCx { now: input.now, ids: input.ids, actor, exchange: Some(input.turn.exchange) };
+            let decided = arbitrate(facts, &candidate, input.schema, &mut cx);
+            if decided.status == Verdict::Accepted || !decided.changes.is_empty() {
+                proposal.status = ProposalStatus::Accepted;
             }
-            Ok(candidate) => {
-                let actor = if candidate.by == ProposedBy::Model { Actor::Model } else { Actor::Rules };
-                let mut cx = ArbitrateCx { now: input.now, ids: input.ids, actor, exchange: Some(input.turn.exchange) };
-                let decided = arbitrate(&self.facts, &candidate, input.schema, &mut cx);
-                if decided.status == Verdict::Accepted || !decided.changes.is_empty() {
-                    proposal.status = ProposalStatus::Accepted;
-                }
-                proposal.reason = decided.reason;
-                proposal.fact = decided.fact;
-                proposal.candidate = candidate;
-                if !decided.changes.is_empty() {
-                    apply(self.facts.to_mut(), &decided.changes);
-                    self.learned.changes.extend(decided.changes);
-                }
+            proposal.reason = decided.reason;
+            proposal.fact = decided.fact;
+            proposal.candidate = candidate;
+            if !decided.changes.is_empty() {
+                apply(facts.to_mut(), &decided.changes);
+                learned.changes.extend(decided.changes);
             }
         }
-        self.learned.proposals.push(proposal);
     }
-
-    /// Notes a candidate that was refused before the gate.
-    pub(super) fn refuse(&mut self, candidate: Candidate, reason: &str) {
-        let mut proposal = self.proposal(candidate);
-        proposal.reason = reason.to_owned();
-        self.learned.proposals.push(proposal);
-    }
-
-    fn proposal(&self, candidate: Candidate) -> Proposal {
-        Proposal {
-            id: ProposalId::generate(self.input.now, self.input.ids),
-            exchange: Some(self.input.turn.exchange),
-            at: self.input.now,
-            candidate,
-            status: ProposalStatus::Refused,
-            reason: String::new(),
-            fact: None,
-        }
-    }
-
-    /// What was decided.
-    pub(super) fn end(mut self) -> Learned {
-        self.learned.marks = marks(self.input, &self.learned.changes);
-        self.learned
-    }
+    learned.proposals.push(proposal);
 }
 
 fn apply(facts: &mut Vec<Arc<Fact>>, changes: &[FactChange]) {

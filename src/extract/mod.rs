@@ -13,4 +13,4 @@ mod cases;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{DecideInput, decide, decide_episodes};
+pub use decide::{DecideInput, decide, decide_episodes, decide_proposed};

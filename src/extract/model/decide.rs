@@ -2,27 +2,38 @@
 
 use std::sync::Arc;
 
-use crate::extract::decide::{DecideInput, Decided};
+use crate::base::ProposalId;
+use crate::extract::{DecideInput, decide_proposed};
 use crate::memory::normalise::{names_the_same, same_text, same_value};
 use crate::memory::{Candidate, Cardinality, Fact, KeySchema};
-use crate::store::Learned;
+use crate::store::{Learned, Proposal, ProposalStatus};
 
 /// Why a proposal is left out that says again what is known from the same words.
 const KNOWN: &str = "already known from these words";
 /// Why one is left out that reads the same words otherwise.
 const READ_BY_RULES: &str = "the rules read these words already";
 
-/// Decides about proposals for one exchange. No episode comes of it: the rules path made those.
+/// Decides about a model's candidates for one exchange. No episode comes of it: the rules path made those.
 #[must_use]
-pub fn decide_proposed(input: &DecideInput<'_>, candidates: &[Candidate]) -> Learned {
-    let mut decided = Decided::begin(input);
+pub fn decide_model(input: &DecideInput<'_>, candidates: &[Candidate]) -> Learned {
+    let (mut new, mut known) = (Vec::new(), Vec::new());
     for candidate in candidates {
-        match redundant(candidate, &decided.facts, input.schema) {
-            Some(reason) => decided.refuse(candidate.clone(), reason),
-            None => decided.propose(candidate.clone()),
+        match redundant(candidate, input.facts, input.schema) {
+            Some(reason) => known.push((candidate, reason)),
+            None => new.push(candidate.clone()),
         }
     }
-    decided.end()
+    let mut learned = decide_proposed(input, new);
+    learned.proposals.extend(known.into_iter().map(|(candidate, reason)| Proposal {
+        id: ProposalId::generate(input.now, input.ids),
+        exchange: Some(input.turn.exchange),
+        at: input.now,
+        candidate: candidate.clone(),
+        status: ProposalStatus::Refused,
+        reason: reason.to_owned(),
+        fact: None,
+    }));
+    learned
 }
 
 /// A second reading of words that a fact of the same key rests on already. The rules come first and are surer; what they read is not said

@@ -2,7 +2,7 @@
 //!
 //! [`question()`] shows a window of exchanges, each inside a mark that cannot be closed from within; [`parse()`] reads
 //! whatever comes back; [`candidates()`] ties each item to the exchange in which its evidence stands. Nothing is
-//! decided here: the candidates go through the same gate and arbitration as those of the rules, in [`decide_proposed()`].
+//! decided here: the candidates go through the same gate and arbitration as those of the rules, in [`decide_model()`].
 //! A model never sees another person's words, a reply, a tool's result or a pasted document.
 
 mod candidates;
@@ -10,12 +10,14 @@ mod decide;
 mod item;
 mod parse;
 mod prompt;
+mod reader;
 mod schema;
 #[cfg(test)]
 mod tests;
 
 pub use candidates::candidates;
-pub use decide::decide_proposed;
+pub use decide::decide_model;
 pub use item::Item;
 pub use parse::{Parsed, parse};
 pub use prompt::{own_text, question, worth_asking};
+pub use reader::ModelReader;

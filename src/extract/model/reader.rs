@@ -1,0 +1,63 @@
+//! The [`WindowReader`] of the write path.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{candidates, decide_model, own_text, parse, question, worth_asking};
+use crate::ask::{Answer, Question, estimate_tokens};
+use crate::base::{Random, Time};
+use crate::extract::DecideInput;
+use crate::jobs::{DecideArgs, Read, Rung, WindowReader};
+use crate::memory::{Candidate, Fact, KeySchema, Sensitivity, Turn};
+use crate::store::Learned;
+
+/// Asks about windows in the words of [`question()`], and reads by [`parse()`].
+pub struct ModelReader {
+    keys: Arc<KeySchema>,
+    ceiling: Sensitivity,
+    ids: Arc<dyn Random>,
+}
+
+impl fmt::Debug for ModelReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelReader").field("ceiling", &self.ceiling).finish_non_exhaustive()
+    }
+}
+
+impl ModelReader {
+    /// `ceiling` = the most sensitive facts that the model's provider may see.
+    #[must_use]
+    pub fn new(keys: Arc<KeySchema>, ceiling: Sensitivity, ids: Arc<dyn Random>) -> Self {
+        Self { keys, ceiling, ids }
+    }
+}
+
+impl WindowReader for ModelReader {
+    fn tokens(&self, turn: &Turn) -> Option<u64> {
+        worth_asking(turn).then(|| estimate_tokens(&own_text(turn)))
+    }
+
+    fn question(&self, turns: &[Turn], facts: &[Arc<Fact>], rung: Rung, now: Time) -> Question {
+        question(turns, facts, &self.keys, self.ceiling, rung, now)
+    }
+
+    fn read(&self, answer: &Answer, turns: &[Turn]) -> Option<Read> {
+        let parsed = parse(&answer.text);
+        let (good, bad) = (parsed.items.len() as u64, parsed.bad as u64);
+        parsed.is_answer().then(|| Read { candidates: candidates(parsed.items, turns, &self.keys), good, bad })
+    }
+
+    fn decide(&self, args: DecideArgs<'_>, candidates: &[Candidate]) -> Learned {
+        let input = DecideInput {
+            turn: args.turn,
+            facts: args.facts,
+            schema: &self.keys,
+            revision: args.revision,
+            now: args.now,
+            ids: &*self.ids,
+            tombstoned: args.barred,
+            mentioning: args.mentioning,
+        };
+        decide_model(&input, candidates)
+    }
+}
