@@ -19,7 +19,7 @@ pub use build::{BuildError, Parts, build};
 
 use crate::access::{Keys, LimitTable, StoredKeys};
 use crate::base::{Clock, Random};
-use crate::context::{Digests, Policy};
+use crate::context::{Digests, Policies};
 use crate::jobs::{LearnCounters, Outbox, WorkerCounters};
 use crate::memory::{KeySchema, Scope};
 use crate::recall::Recall;
@@ -96,8 +96,8 @@ pub struct Settings {
     pub recall_deadline: Duration,
     /// How long running replies may take to end after a stop.
     pub drain: Duration,
-    /// The budget policy before a key's own cap.
-    pub policy: Policy,
+    /// The budget policies: everyone's, and what models change of it.
+    pub policies: Arc<Policies>,
     /// Whether anything is learned at all.
     pub learn: bool,
     /// Whether what was shown for an answer is kept.

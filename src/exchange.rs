@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::base::{ExchangeId, FactId, RequestId, Secret, Time};
-use crate::context::{Fitted, Notes, Policy};
+use crate::context::{Fitted, Notes, Policy, PolicyChanges};
 use crate::conversation::Chain;
 use crate::memory::{Scope, Sensitivity};
 use crate::wire::{ChatRequest, Patches, Span, encode_string};
@@ -53,8 +53,8 @@ pub struct Principal {
     pub passthrough: Vec<String>,
     /// The most sensitive thing it may be shown.
     pub max_sensitivity: Sensitivity,
-    /// Its own cap on input tokens; 0 = none.
-    pub max_input_tokens: usize,
+    /// What it changes of the budget policy.
+    pub budget: PolicyChanges,
     /// Names the key where what it uses is counted: the first half of its hash, or the id of a stored key.
     pub key: u128,
     /// What it may use.
@@ -271,7 +271,7 @@ pub struct Call {
     pub payload: Payload,
     /// Whose memory it touches.
     pub identity: Identity,
-    /// The budget policy in force: the configured one, the key's cap applied.
+    /// The budget policy in force: the configured one, with what the model and the key change of it.
     pub policy: Policy,
     /// A lower budget asked for in the request's header, in tokens.
     pub budget_header: Option<usize>,

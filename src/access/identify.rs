@@ -134,6 +134,7 @@ fn is_usable(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::PolicyChanges;
     use crate::exchange::{LimitRules, MemoryApi, SubjectRule};
     use crate::memory::Sensitivity;
 
@@ -155,7 +156,7 @@ mod tests {
             models: vec![],
             passthrough: vec![],
             max_sensitivity: Sensitivity::Sensitive,
-            max_input_tokens: 0,
+            budget: PolicyChanges::default(),
             key: 0,
             limits: LimitRules::default(),
         }

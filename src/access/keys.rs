@@ -96,6 +96,7 @@ impl ClientMode {
             subject: t.subject.clone(),
             models: t.models.clone(),
             passthrough: t.passthrough.clone(),
+            budget: t.budget.clone(),
             ..*t
         })
     }

@@ -1,5 +1,6 @@
 //! What the tests of this module share.
 
+use crate::context::PolicyChanges;
 use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, Switch};
 use crate::memory::Sensitivity;
 
@@ -17,7 +18,7 @@ pub(super) fn principal(tenant: &str) -> Principal {
         models: vec![],
         passthrough: vec![],
         max_sensitivity: Sensitivity::Sensitive,
-        max_input_tokens: 0,
+        budget: PolicyChanges::default(),
         key: 0,
         limits: LimitRules::default(),
     }

@@ -37,8 +37,9 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
     let decoded = Decode { kind: Kind::Chat, max_body_bytes: app.settings.max_body_bytes }
         .run(Authenticated { stamp, principal, credential, http })
         .await?;
-    let call =
-        Arc::new(Identify { policy: app.settings.policy.clone(), learn: app.settings.learn }.run(decoded).await?);
+    let call = Arc::new(
+        Identify { policies: Arc::clone(&app.settings.policies), learn: app.settings.learn }.run(decoded).await?,
+    );
     let recall = Arc::new(app.recall_stage().ask(&call).await);
     let recalled = Recalled { call, reservation: (), recall };
     let (fitted, target) = app.upstream.preview(&recalled).await?;

@@ -16,7 +16,7 @@ use super::{App, Settings};
 use crate::access::{ClientMode, Keys, LimitTable, StoredKeys, VirtualKeys};
 use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
-use crate::context::{Digests, Overflow, Policy, Profile};
+use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile};
 use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
 use crate::jobs::{ExtractLearner, Learner, OutboxConfig, Worker, WorkerConfig, outbox};
 use crate::memory::redact::redact_turn;
@@ -200,7 +200,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             keepalive: config.server.keepalive.unwrap_or_default(),
             recall_deadline: config.recall.deadline,
             drain: config.server.drain,
-            policy: policy(config),
+            policies: Arc::new(policies(config)),
             learn: learns,
             trace: config.store.trace_days > 0,
             loopback_only: listen.ip().is_loopback() && config.is_client_mode(),
@@ -278,23 +278,32 @@ fn recall_config(config: &Config) -> RecallConfig {
     recall
 }
 
-fn policy(config: &Config) -> Policy {
-    let budget = &config.budget;
-    Policy {
-        max_input_tokens: budget.max_input_tokens.unwrap_or(0) as usize,
-        memory_tokens: budget.memory_tokens as usize,
+/// The budget policy of everyone, and of each model.
+fn policies(config: &Config) -> Policies {
+    let base = Policy::default().with(&changes(&config.budget.changes()));
+    let models = config.models.iter().map(|model| (model.name.clone(), changes(&model.budget)));
+    Policies::new(base, models.collect())
+}
+
+/// Budget keys, wherever they stand in the config.
+fn changes(budget: &config::BudgetChanges) -> PolicyChanges {
+    PolicyChanges {
+        max_input_tokens: budget.max_input_tokens.map(|n| n as usize),
+        memory_tokens: budget.memory_tokens.map(|n| n as usize),
         output_reserve: budget.output_reserve.map(|n| n as usize),
-        profile: match budget.profile {
-            config::Profile::Single => Profile::Single,
-            config::Profile::Chat => Profile::Chat,
-            config::Profile::Task => Profile::Task,
-        },
         low_water: budget.low_water,
-        overflow: match budget.overflow {
+        overflow: budget.overflow.map(|overflow| match overflow {
             config::Overflow::Trim => Overflow::Trim,
             config::Overflow::Reject => Overflow::Reject,
             config::Overflow::Shorten => Overflow::Shorten,
-        },
+        }),
+        profile: budget.profile.map(|profile| match profile {
+            config::Profile::Single => Profile::Single,
+            config::Profile::Chat => Profile::Chat,
+            config::Profile::Task => Profile::Task,
+        }),
+        // 0 in the file = no block stays.
+        sticky_tokens: budget.sticky_tokens.map(|n| if n == 0 { usize::MAX } else { n as usize }),
     }
 }
 
@@ -376,7 +385,7 @@ fn keys(config: &Config, salt: [u8; 32], stored: Option<Arc<StoredKeys>>) -> Key
             models: Vec::new(),
             passthrough: Vec::new(),
             max_sensitivity: Sensitivity::Sensitive,
-            max_input_tokens: 0,
+            budget: PolicyChanges::default(),
             key: 0,
             limits: LimitRules::default(),
         };
@@ -430,7 +439,7 @@ fn principal(key: &config::Key, name: u128) -> Principal {
         models: key.models.clone(),
         passthrough: key.passthrough.clone(),
         max_sensitivity: key.max_sensitivity,
-        max_input_tokens: key.max_input_tokens.unwrap_or(0) as usize,
+        budget: changes(&key.budget),
         key: name,
         limits: LimitRules {
             max_concurrency: key.max_concurrency,

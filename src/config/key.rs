@@ -7,12 +7,13 @@ use sha2::{Digest, Sha256};
 
 use super::env::Env;
 use super::error::{ConfigError, ConfigErrors};
+use super::limits::BudgetChanges;
 use super::provider::SENSITIVITIES;
 use super::reader::{Reader, Section};
 use crate::memory::Sensitivity;
 
 /// One `[[keys]]`: a virtual key and its policy. The key itself is not kept, only its hash.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct Key {
     /// `key` or `key_sha256`: SHA-256 of the key.
     pub sha256: [u8; 32],
@@ -46,8 +47,8 @@ pub struct Key {
     pub tokens_per_minute: Option<u32>,
     /// `max_concurrency`: its requests at once; none = no limit of its own.
     pub max_concurrency: Option<u32>,
-    /// `max_input_tokens`: its budget, beside `[budget]`; none = no budget of its own.
-    pub max_input_tokens: Option<u32>,
+    /// `budget`: what it changes of `[budget]`; `max_input_tokens` may stand in the key itself too.
+    pub budget: BudgetChanges,
 }
 
 /// Leaves the hash out: a short key could be guessed from it.
@@ -181,7 +182,7 @@ impl Key {
             requests_per_minute: s.count("requests_per_minute", 1..=u32::MAX),
             tokens_per_minute: s.count("tokens_per_minute", 1..=u32::MAX),
             max_concurrency: s.count("max_concurrency", 1..=1_000_000),
-            max_input_tokens: s.count("max_input_tokens", 1..=100_000_000),
+            budget: read_budget(s),
         }
     }
 
@@ -210,6 +211,14 @@ fn read_hash(s: &mut Section<'_>) -> [u8; 32] {
         s.wrong_secret("key_sha256", "must be the SHA-256 of the key: 64 hexadecimal digits (the value is not shown)");
         [0; 32]
     })
+}
+
+/// `max_input_tokens` of the key itself and of its `budget`: the tighter one holds, as everywhere.
+fn read_budget(s: &mut Section<'_>) -> BudgetChanges {
+    let own = s.count("max_input_tokens", 1..=100_000_000);
+    let budget = s.table("budget", BudgetChanges::read);
+    let tightest = [own, budget.max_input_tokens].into_iter().flatten().min();
+    BudgetChanges { max_input_tokens: tightest, ..budget }
 }
 
 fn parse_hex(text: &str) -> Option<[u8; 32]> {

@@ -87,7 +87,7 @@ pub struct Budget {
     pub overflow: Overflow,
     /// `profile`: how conversations are treated.
     pub profile: Profile,
-    /// `sticky_tokens`: after a user turn longer than this its block stays in place until the next cut.
+    /// `sticky_tokens`: after a user turn longer than this its block stays in place until the next cut; 0 = none does.
     pub sticky_tokens: u32,
 }
 
@@ -113,6 +113,45 @@ pub enum Profile {
     Task,
 }
 
+/// `[keys.budget]` and `[models.budget]`: what a key or a model changes of `[budget]`; what is left out stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BudgetChanges {
+    /// `max_input_tokens`: a cap beside all others; the tightest holds.
+    pub max_input_tokens: Option<u32>,
+    /// `memory_tokens`.
+    pub memory_tokens: Option<u32>,
+    /// `output_reserve`.
+    pub output_reserve: Option<u32>,
+    /// `low_water`.
+    pub low_water: Option<f64>,
+    /// `overflow`.
+    pub overflow: Option<Overflow>,
+    /// `profile`.
+    pub profile: Option<Profile>,
+    /// `sticky_tokens`.
+    pub sticky_tokens: Option<u32>,
+}
+
+impl BudgetChanges {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let has_low_water = s.has("low_water");
+        let low_water = s.number("low_water", Budget::default().low_water, 0.1..=1.0);
+        Self {
+            max_input_tokens: s.count("max_input_tokens", 1..=100_000_000),
+            memory_tokens: s.count("memory_tokens", 0..=1_000_000),
+            output_reserve: s.count("output_reserve", 1..=100_000_000),
+            low_water: has_low_water.then_some(low_water),
+            overflow: s.choice("overflow", None, &OVERFLOWS.map(|(word, value)| (word, Some(value)))),
+            profile: s.choice("profile", None, &PROFILES.map(|(word, value)| (word, Some(value)))),
+            sticky_tokens: s.count("sticky_tokens", 0..=100_000_000),
+        }
+    }
+}
+
+const OVERFLOWS: [(&str, Overflow); 3] =
+    [("trim", Overflow::Trim), ("reject", Overflow::Reject), ("shorten", Overflow::Shorten)];
+const PROFILES: [(&str, Profile); 3] = [("single", Profile::Single), ("chat", Profile::Chat), ("task", Profile::Task)];
+
 impl Default for Budget {
     fn default() -> Self {
         Self {
@@ -135,17 +174,23 @@ impl Budget {
             memory_tokens: s.count("memory_tokens", 0..=1_000_000).unwrap_or(default.memory_tokens),
             output_reserve: s.count("output_reserve", 0..=100_000_000).filter(|&tokens| tokens > 0),
             low_water: s.number("low_water", default.low_water, 0.1..=1.0),
-            overflow: s.choice(
-                "overflow",
-                default.overflow,
-                &[("trim", Overflow::Trim), ("reject", Overflow::Reject), ("shorten", Overflow::Shorten)],
-            ),
-            profile: s.choice(
-                "profile",
-                default.profile,
-                &[("single", Profile::Single), ("chat", Profile::Chat), ("task", Profile::Task)],
-            ),
+            overflow: s.choice("overflow", default.overflow, &OVERFLOWS),
+            profile: s.choice("profile", default.profile, &PROFILES),
             sticky_tokens: s.count("sticky_tokens", 0..=100_000_000).unwrap_or(default.sticky_tokens),
+        }
+    }
+
+    /// The section in the form that keys and models have.
+    #[must_use]
+    pub fn changes(&self) -> BudgetChanges {
+        BudgetChanges {
+            max_input_tokens: self.max_input_tokens,
+            memory_tokens: Some(self.memory_tokens),
+            output_reserve: self.output_reserve,
+            low_water: Some(self.low_water),
+            overflow: Some(self.overflow),
+            profile: Some(self.profile),
+            sticky_tokens: Some(self.sticky_tokens),
         }
     }
 }

@@ -28,7 +28,7 @@ pub use env::{Env, SystemEnv};
 pub use error::{ConfigError, ConfigErrors};
 pub use extract::{Extract, ModelRef, Summary};
 pub use key::{ApiAccess, Key, MemorySwitch, SubjectFrom};
-pub use limits::{Budget, Overflow, Profile, Retry, Timeouts};
+pub use limits::{Budget, BudgetChanges, Overflow, Profile, Retry, Timeouts};
 pub use memory::{Memory, MemoryRules};
 pub use provider::{Model, Provider, ProviderKey, ProviderKind, Target};
 pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank};

@@ -1,5 +1,6 @@
 //! `[[providers]]` and `[[models]]`: where requests go.
 
+use super::limits::BudgetChanges;
 use super::reader::Section;
 use crate::base::Secret;
 use crate::memory::Sensitivity;
@@ -114,12 +115,14 @@ pub(super) fn parse_http_url(text: &str) -> Option<String> {
 }
 
 /// One `[[models]]`: a name that clients ask for, and what is behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// `name`.
     pub name: String,
     /// `[[models.targets]]`; never empty.
     pub targets: Vec<Target>,
+    /// `[models.budget]`: what it changes of `[budget]`.
+    pub budget: BudgetChanges,
 }
 
 /// One `[[models.targets]]`.
@@ -148,7 +151,7 @@ impl Model {
         } else if targets.iter().all(|target| target.weight == 0) {
             s.wrong_secret("targets", "all weights are 0: at least one must be larger");
         }
-        Self { name, targets }
+        Self { name, targets, budget: s.table("budget", BudgetChanges::read) }
     }
 }
 

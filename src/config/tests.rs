@@ -55,8 +55,8 @@ fn an_empty_file_holds_the_defaults_apart_from_the_default_subject() {
 /// The reader says what is allowed in each table; all of it is in the example file, and in the table that it belongs to.
 #[test]
 fn every_key_of_the_reader_is_in_the_example_file() {
-    let probe = "zzzzzzzzzz = 1\n[[keys]]\nzzzzzzzzzz = 1\n[[providers]]\nzzzzzzzzzz = 1\n[[models]]\nzzzzzzzzzz = 1\n\
-        [[models.targets]]\nzzzzzzzzzz = 1\n[recall.weights]\nzzzzzzzzzz = 1\n[memory.namespaces.x]\nzzzzzzzzzz = 1\n"
+    let probe = "zzzzzzzzzz = 1\n[[keys]]\nzzzzzzzzzz = 1\n[keys.budget]\nzzzzzzzzzz = 1\n[[providers]]\nzzzzzzzzzz = 1\n[[models]]\nzzzzzzzzzz = 1\n\
+        [[models.targets]]\nzzzzzzzzzz = 1\n[models.budget]\nzzzzzzzzzz = 1\n[recall.weights]\nzzzzzzzzzz = 1\n[memory.namespaces.x]\nzzzzzzzzzz = 1\n"
         .to_owned()
         + &[
             "server", "store", "vectors", "redis", "admin", "summary", "memory", "timeouts", "retry", "budget",
@@ -68,7 +68,7 @@ fn every_key_of_the_reader_is_in_the_example_file() {
         .collect::<String>();
     let mistakes = mistakes(&probe);
     let unknown: Vec<&String> = mistakes.iter().filter(|mistake| mistake.contains("zzzzzzzzzz: unknown key")).collect();
-    assert_eq!(unknown.len(), 22, "{unknown:#?}");
+    assert_eq!(unknown.len(), 24, "{unknown:#?}");
     for mistake in unknown {
         let (path, allowed) = mistake.split_once(".zzzzzzzzzz: ").unwrap_or(("", mistake));
         let section: String = path.replace("[0]", "").replace("memory.namespaces.x", "memory");
@@ -306,11 +306,25 @@ fn namespaces_inherit_what_they_leave_out() {
 #[test]
 fn what_this_build_cannot_do_is_named() {
     let text = "[server]\nadmin_listen='127.0.0.1:2'\ntls_cert='c'\ntls_key='k'\n[store]\nurl='postgres://h/d'\n[vectors]\nengine='pgvector'\n\
-        [redis]\nurl='redis://h'\n[extract]\nprovider='p'\nmodel='m'\nkeep_exchanges_days=1\nwindow_seconds=1\n[memory]\nmax_facts=1\n[budget]\nsticky_tokens=1\n[summary]\nprovider='p'\nmodel='m'\n\
+        [redis]\nurl='redis://h'\n[extract]\nprovider='p'\nmodel='m'\nkeep_exchanges_days=1\nwindow_seconds=1\n[memory]\nmax_facts=1\n[summary]\nprovider='p'\nmodel='m'\n\
         [embeddings]\nengine='local'\npath='x'\n[rerank]\nurl='http://h'\n[telemetry]\notlp_endpoint='http://h'\n\
         [[providers]]\nname='p'\nkind='anthropic'\nbase_url='http://h'\n";
     let said = load(text).unwrap().unsupported();
     assert_eq!(said.len(), 13, "{said:#?}");
+}
+
+#[test]
+fn keys_and_models_have_budgets_of_their_own() {
+    let text = "[[providers]]\nname='p'\nbase_url='http://h'\n[[models]]\nname='m'\n[[models.targets]]\nprovider='p'\nmodel='x'\n\
+        [models.budget]\nmemory_tokens=0\n[[keys]]\nkey='k'\nmax_input_tokens=900\n[keys.budget]\nmax_input_tokens=1000\nprofile='task'\nlow_water=0.5\n";
+    let config = load(text).unwrap();
+    let (key, model) = (&config.keys[0].budget, &config.models[0].budget);
+    assert_eq!((key.max_input_tokens, key.profile, key.low_water), (Some(900), Some(Profile::Task), Some(0.5)));
+    assert_eq!((key.memory_tokens, model.memory_tokens, model.low_water), (None, Some(0), None));
+    let wrong = mistakes("[[keys]]\nkey='k'\n[keys.budget]\nlow_water=7\noverflow='cut'\nmax_input_tokens=0");
+    assert_says(&wrong, "keys[0].budget.low_water", &["0.1"]);
+    assert_says(&wrong, "keys[0].budget.overflow", &["\"trim\""]);
+    assert_says(&wrong, "keys[0].budget.max_input_tokens", &["1"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What can be configured but not yet done by this build. `serve` refuses to start on any of it: nothing is silently ignored.
 
-use super::{Budget, Config, EmbeddingsEngine, Memory, ProviderKind, StoreUrl, VectorsEngine};
+use super::{Config, EmbeddingsEngine, Memory, ProviderKind, StoreUrl, VectorsEngine};
 
 impl Config {
     /// Returns a sentence for each configured thing that this build cannot do; empty = it can do all of it.
@@ -54,10 +54,6 @@ impl Config {
         cannot(
             !self.extract.window.is_zero() && self.extract.model.is_none(),
             "extract.window_seconds: rules learn at once; it needs a model beside them",
-        );
-        cannot(
-            self.budget.sticky_tokens != Budget::default().sticky_tokens,
-            "budget.sticky_tokens: not supported yet; leave it out",
         );
         for provider in &self.providers {
             let name = &provider.name;

@@ -46,6 +46,8 @@ pub struct Policy {
     pub overflow: Overflow,
     /// What sort of traffic it is.
     pub profile: Profile,
+    /// A user turn longer than this keeps its recollection in place, so that it stays cached; `usize::MAX` = none does.
+    pub sticky_tokens: usize,
 }
 
 impl Default for Policy {
@@ -57,6 +59,7 @@ impl Default for Policy {
             low_water: 0.7,
             overflow: Overflow::Trim,
             profile: Profile::Chat,
+            sticky_tokens: 4000,
         }
     }
 }

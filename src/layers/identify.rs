@@ -1,18 +1,19 @@
 //! `Identify`: subject, namespace, switches and the budget policy of a request.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::stage::Stage;
 use crate::access::{BodyNames, identify};
 use crate::base::{ErrorKind, GatewayError};
-use crate::context::{Policy, Profile};
+use crate::context::{Policies, Profile};
 use crate::exchange::{Call, Decoded, Identity, Payload, SubjectSource, Switch};
 
 /// Finds out whose memory a request touches; refuses with 403 a header that the key may not use.
 #[derive(Debug)]
 pub struct Identify {
-    /// The configured budget policy.
-    pub policy: Policy,
+    /// The configured budget policies.
+    pub policies: Arc<Policies>,
     /// Whether anything is learned at all.
     pub learn: bool,
 }
@@ -24,9 +25,10 @@ impl Stage<Decoded> for Identify {
         let Decoded { stamp, principal, credential, headers, payload } = input;
         let mut identity = identify(&principal, &headers, &payload)?;
         identity.memory.write &= self.learn;
+        let policy = self.policies.of(payload.model(), &principal.budget);
         let without = if payload.chat().is_none() {
             Some("not-chat")
-        } else if self.policy.profile == Profile::Single {
+        } else if policy.profile == Profile::Single {
             Some("profile")
         } else {
             None
@@ -48,17 +50,7 @@ impl Stage<Decoded> for Identify {
                 )?)
             }
         };
-        let mut policy = self.policy.clone();
-        policy.max_input_tokens = narrower(policy.max_input_tokens, principal.max_input_tokens);
         Ok(Call { stamp, principal, credential, headers, payload, identity, policy, budget_header })
-    }
-}
-
-/// The smaller of two caps, where 0 stands for none.
-fn narrower(a: usize, b: usize) -> usize {
-    match (a, b) {
-        (0, cap) | (cap, 0) => cap,
-        (a, b) => a.min(b),
     }
 }
 
