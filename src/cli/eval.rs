@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::{complain, say};
+use crate::eval::extraction::{self, ExtractionArgs};
 use crate::eval::retrieval::{self, Input, RetrievalArgs};
 use crate::recall::RecallConfig;
 
@@ -20,6 +21,8 @@ pub(super) struct EvalArgs {
 enum What {
     /// Recall: how often the right memory is found, how early, within how many tokens, and what nonsense finds
     Retrieval(RetrievalOptions),
+    /// What is learned: how much of it is right, how much is missed, of the wrong person, out of date or junk
+    Extraction(ExtractionOptions),
 }
 
 #[derive(Debug, Args)]
@@ -41,9 +44,43 @@ struct RetrievalOptions {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+struct ExtractionOptions {
+    /// Files with one case a line
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// What a model would reply: one line `{"id", "replies": [one text per conversation]}` a case
+    #[arg(long, value_name = "FILE")]
+    replies: Option<PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Tell what is wrong in each case
+    #[arg(long, short, conflicts_with = "json")]
+    verbose: bool,
+}
+
 /// Measures and prints.
 pub(super) fn run(args: EvalArgs) -> ExitCode {
-    let What::Retrieval(options) = args.what;
+    match args.what {
+        What::Retrieval(options) => run_retrieval(options),
+        What::Extraction(options) => run_extraction(options),
+    }
+}
+
+fn run_extraction(options: ExtractionOptions) -> ExitCode {
+    match extraction::run(&ExtractionArgs { files: options.files, replies: options.replies }) {
+        Ok(report) if options.json => say(&report.json().to_string()),
+        Ok(report) => say(&report.table(options.verbose)),
+        Err(error) => {
+            complain(&error.to_string());
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn run_retrieval(options: RetrievalOptions) -> ExitCode {
     let input = match (options.locomo, options.jsonl) {
         (Some(path), _) => Input::Locomo(path),
         (None, Some(path)) => Input::Jsonl(path),

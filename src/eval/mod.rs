@@ -1,12 +1,13 @@
-//! Measures recall offline, on recorded conversations with questions whose answers are known.
+//! Measures offline what is remembered and what is recalled.
 //!
-//! Reads data sets from files given by the caller (none is part of this repository), feeds them through the very index that live traffic
-//! uses, asks every question, and reports what was found, how early, within how many tokens, and how often something was shown that
-//! should not have been. Never touches a store or the network.
+//! [`retrieval`] reads data sets from files given by the caller, feeds them through the very index that live traffic uses, asks every
+//! question, and reports what was found, how early, within how many tokens, and how often something was shown that should not have been.
+//! [`extraction`] plays conversations and compares what was learned with what should have been. Neither touches a store or the network.
 //!
-//! Start with [`retrieval::run`].
+//! Start with [`retrieval::run`] or [`extraction::run`].
 
 mod dataset;
+pub mod extraction;
 mod jsonl;
 mod locomo;
 mod picture;

@@ -9,8 +9,6 @@ mod episodes;
 pub mod model;
 
 #[cfg(test)]
-mod cases;
-#[cfg(test)]
 mod tests;
 
 pub use decide::{DecideInput, decide, decide_episodes, decide_proposed};

@@ -129,6 +129,12 @@ pub fn tidy(text: &str, value_type: ValueType) -> Option<String> {
     (value.chars().any(char::is_alphanumeric)).then(|| value.to_owned())
 }
 
+/// [`tidy`] for a value that was said at a time.
+#[must_use]
+pub fn kept(text: &str, value_type: ValueType, _said_at: crate::base::Time) -> Option<String> {
+    tidy(text, value_type)
+}
+
 fn trim_punctuation(text: &str) -> &str {
     let closing = |c: char| {
         c.is_whitespace()
