@@ -72,7 +72,7 @@ pub fn is_payload_task(text: &str) -> bool {
     starts_with_payload_task(text)
 }
 
-pub(super) fn starts_with_payload_task(text: &str) -> bool {
+pub(in crate::memory::segment) fn starts_with_payload_task(text: &str) -> bool {
     PAYLOAD_TASK.is_match(text)
 }
 

@@ -1,0 +1,144 @@
+//! Which parts of a message are the user's own words. Each file knows one form in which other people's words come.
+
+mod heading;
+mod lines;
+mod mail;
+mod paste;
+mod quote;
+mod tags;
+mod transcript;
+
+use std::ops::Range;
+
+use lines::mask_lines;
+use quote::mask_inline;
+use tags::mask_tags;
+
+use super::fence::fence_spans;
+
+/// The parts of a text that are its author's own words, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnWords<'a> {
+    text: &'a str,
+    parts: Vec<Range<usize>>,
+}
+
+impl<'a> OwnWords<'a> {
+    /// The parts, in order, with no white space around them.
+    pub fn parts(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.parts.iter().map(|r| self.text[r.clone()].trim()).filter(|p| !p.is_empty())
+    }
+
+    /// Whether something was left out.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.parts.len() != 1 || self.parts[0] != (0..self.text.len())
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts().next().is_none()
+    }
+}
+
+/// Finds the user's own words: without our fence, code, quotations, tagged blocks, `Context:`-like sections, few-shot
+/// pairs, transcripts, and pasted mail or documents.
+#[must_use]
+pub fn own_words(text: &str) -> OwnWords<'_> {
+    let mut masks = Vec::new();
+    // Most messages are one plain line: nothing below can apply to them.
+    let suspicious = text.chars().any(|c| {
+        matches!(
+            c,
+            '\n' | '<'
+                | '>'
+                | '`'
+                | '"'
+                | '“'
+                | '”'
+                | '‘'
+                | '「'
+                | '『'
+                | '«'
+                | ':'
+                | '\u{ff1a}'
+                | '〈'
+                | '【'
+                | '['
+                | '\u{ff1c}'
+        )
+    });
+    if suspicious || text.contains("&lt;") {
+        masks.extend(fence_spans(text));
+        mask_lines(text, &mut masks);
+        if text.contains('<') {
+            mask_tags(text, &mut masks);
+        }
+        mask_inline(text, &mut masks);
+    }
+    OwnWords { text, parts: invert(masks, text.len()) }
+}
+
+fn invert(mut masks: Vec<Range<usize>>, len: usize) -> Vec<Range<usize>> {
+    masks.sort_unstable_by_key(|r| r.start);
+    let mut parts = Vec::new();
+    let mut at = 0;
+    for mask in masks {
+        if mask.start > at {
+            parts.push(at..mask.start);
+        }
+        at = at.max(mask.end);
+    }
+    if at < len {
+        parts.push(at..len);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(text: &str) -> String {
+        own_words(text).parts().collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn a_plain_message_is_all_its_own() {
+        for text in ["I live in Oslo.", "我住在上海。", "Meet me at 5:30", "My favourite book is \"Dune\""] {
+            assert_eq!(own(text), text);
+            assert!(!own_words(text).is_cut());
+        }
+    }
+
+    #[test]
+    fn code_quotes_and_tags_are_left_out() {
+        assert_eq!(own("see\n```\nI live in Oslo\n```\nI like it"), "see | I like it");
+        assert_eq!(own("see\n> I live in Oslo\nok"), "see | ok");
+        assert_eq!(own("He wrote \"I am allergic to nuts\" to me"), "He wrote | to me");
+        assert_eq!(own("他说“我对花生过敏”,怎么回"), "他说 | ,怎么回");
+        assert_eq!(own("<context>I am vegan</context> what to eat?"), "what to eat?");
+        assert_eq!(own("<doc id=\"1\">\nI am vegan\n"), "");
+        assert_eq!(own("2 < 3 and I like it > all"), "2 < 3 and I like it > all");
+    }
+
+    #[test]
+    fn sections_end_at_the_question() {
+        assert_eq!(own("Context:\nMy name is Bob.\n\nI live in Rome.\n\nQuestion: I need a hotel"), "I need a hotel");
+        assert_eq!(own("### Documents\nI am a nurse.\n### Question\nWho is it?"), "Who is it?");
+        assert_eq!(own("参考资料:我住在北京。\n问题:天气如何"), "天气如何");
+        assert_eq!(own("[1] My name is Bob\n[2] I am vegan"), "");
+    }
+
+    #[test]
+    fn dialogues_mail_and_pasted_text_are_left_out() {
+        assert_eq!(own("Q: Where do I live?\nA: I live in Oslo\nQ: And you?"), "");
+        assert_eq!(own("Look:\nTom: I am vegan\nAnna: I hate meat"), "Look:");
+        assert_eq!(own("Please answer this\nFrom: bob@x.org\nSubject: hi\n\nI live in Rome."), "Please answer this");
+        assert_eq!(own("Fix the tone\n\nDear Ms Lee,\nI am allergic to nuts.\nBest regards,\nBob"), "Fix the tone");
+        assert_eq!(own("Summarise this article:\nI was born in Oslo."), "Summarise this article:");
+        assert_eq!(own("请总结下面的文章:我住在北京"), "请总结下面的文章:");
+        assert_eq!(own("Please remember this: I live in Oslo"), "Please remember this: I live in Oslo");
+    }
+}
