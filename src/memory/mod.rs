@@ -3,9 +3,11 @@
 //! Knows nothing of OpenAI, HTTP or stores, reads no clock and does no IO: time and ids are
 //! arguments. The write path goes `propose` → `gate` → `arbitrate`; only `arbitrate` changes facts.
 
+pub mod amount;
 pub mod arbitrate;
 mod candidate;
 mod change;
+pub mod dates;
 pub mod edit;
 mod episode;
 mod fact;
