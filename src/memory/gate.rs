@@ -6,11 +6,13 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::candidate::{Candidate, Intent, ProposedBy};
+use super::dates;
 use super::fact::{FactKind, SourceType};
-use super::normalise::{fold, slug};
+use super::normalise::{fold, kept, slug};
 use super::schema::KeySchema;
 use super::segment::{has_fence, is_small_talk, own_words};
 use super::turn::{Speaker, Turn};
+use crate::base::Time;
 
 /// What the gate judges by.
 pub struct GateCx<'a> {
@@ -105,6 +107,7 @@ pub fn gate(mut candidate: Candidate, cx: &GateCx<'_>) -> Result<Candidate, Refu
             return refuse("fleeting");
         }
         mend_key(&mut candidate, cx.schema)?;
+        mend_value(&mut candidate, cx.schema)?;
         if text_of(&candidate.value).contains("[redacted:") {
             return refuse("secret");
         }
@@ -162,6 +165,24 @@ fn mend_key(candidate: &mut Candidate, schema: &KeySchema) -> Result<(), Refusal
     Ok(())
 }
 
+/// The value in the form in which its key keeps it; what its type cannot hold is no value.
+fn mend_value(candidate: &mut Candidate, schema: &KeySchema) -> Result<(), Refusal> {
+    let (Some(rule), Value::String(text)) = (schema.get(&candidate.key), &candidate.value) else { return Ok(()) };
+    let Some(kept) = kept(text, rule.value_type, candidate.evidence.said_at) else { return refuse("no_value") };
+    if candidate.valid_from.is_none() && matches!(candidate.intent, Intent::State | Intent::Change) {
+        candidate.valid_from = since(candidate);
+    }
+    candidate.value = Value::String(kept);
+    Ok(())
+}
+
+/// Since when it is true, when the words say so: "I moved to Rome last month". A time to come is no beginning.
+fn since(candidate: &Candidate) -> Option<Time> {
+    let said_at = candidate.evidence.said_at;
+    let (_, when) = dates::find(&candidate.evidence.quote, said_at)?;
+    when.start().filter(|start| *start <= said_at)
+}
+
 /// Orders are held back, except the closed set that `instruction.standing` takes.
 fn check_orders(candidate: &Candidate, schema: &KeySchema) -> Result<(), Refusal> {
     let text = text_of(&candidate.value);
@@ -188,7 +209,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::base::{ExchangeId, Time};
+    use crate::base::ExchangeId;
     use crate::memory::fact::Evidence;
     use crate::memory::scope::Scope;
     use crate::memory::turn::Said;

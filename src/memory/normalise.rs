@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use serde_json::Value;
 use unicode_normalization::{UnicodeNormalization, is_nfkc_quick};
 
+use super::amount::amount;
+use super::dates;
 use super::schema::ValueType;
+use crate::base::Time;
 
 /// A value is one line of at most this many characters; the rest is cut at a word.
 pub const MAX_VALUE_CHARS: usize = 300;
@@ -129,10 +132,19 @@ pub fn tidy(text: &str, value_type: ValueType) -> Option<String> {
     (value.chars().any(char::is_alphanumeric)).then(|| value.to_owned())
 }
 
-/// [`tidy`] for a value that was said at a time.
+/// Brings a value that was said at a time into the form in which it is kept: [`tidy`], and dates as `1988-03-14` (`--03-14` without a
+/// year), amounts as `1200 EUR`. A date that cannot be read stays as it was written, as long as it has a number in it.
 #[must_use]
-pub fn kept(text: &str, value_type: ValueType, _said_at: crate::base::Time) -> Option<String> {
-    tidy(text, value_type)
+pub fn kept(text: &str, value_type: ValueType, said_at: Time) -> Option<String> {
+    let value = tidy(text, value_type)?;
+    match value_type {
+        ValueType::Date => match dates::whole(&value, said_at) {
+            Some(date) => Some(date.to_string()),
+            None => Some(value).filter(|v| v.contains(|c: char| c.is_numeric())),
+        },
+        ValueType::Amount => amount(&value),
+        _ => Some(value),
+    }
 }
 
 fn trim_punctuation(text: &str) -> &str {
@@ -239,6 +251,19 @@ mod tests {
         assert_eq!(tidy("+44 20 7946 0958 after six", ValueType::Phone).as_deref(), Some("+44 20 7946 0958"));
         assert_eq!(tidy("12", ValueType::Phone), None);
         assert_eq!(tidy("…", ValueType::Text), None);
+    }
+
+    #[test]
+    fn what_is_kept_has_the_form_of_its_type() {
+        let said_at = Time::parse("2023-05-08T13:56:00Z").expect("a date");
+        let date = |text| kept(text, ValueType::Date, said_at);
+        assert_eq!(date("14th of March, 1988").as_deref(), Some("1988-03-14"));
+        assert_eq!(date("1995年8月16日").as_deref(), Some("1995-08-16"));
+        assert_eq!(date("yesterday").as_deref(), Some("2023-05-07"));
+        assert_eq!(date("3/4/1990").as_deref(), Some("3/4/1990"));
+        assert_eq!(date("soon"), None);
+        assert_eq!(kept("about 1,200 euros", ValueType::Amount, said_at).as_deref(), Some("1200 EUR"));
+        assert_eq!(kept("a lot", ValueType::Amount, said_at), None);
     }
 
     #[test]

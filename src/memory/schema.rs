@@ -66,6 +66,7 @@ pub enum ValueType {
     Email,
     Phone,
     Date,
+    Amount,
     Language,
 }
 
