@@ -58,7 +58,9 @@ fn fact_action(action: Action) -> FactAction {
         Action::Retire => FactAction::Retire,
         Action::Quarantine => FactAction::Quarantine,
         Action::Expire => FactAction::Expire,
-        Action::Edit | Action::Confirm | Action::Lock | Action::Unlock | Action::Restore => FactAction::Edit,
+        Action::Edit | Action::Confirm | Action::Lock | Action::Unlock | Action::Restore | Action::Merge => {
+            FactAction::Edit
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Action {
     Expire,
     /// An earlier value was brought back.
     Restore,
+    /// Two facts that were one became one.
+    Merge,
 }
 
 /// Who made a change.

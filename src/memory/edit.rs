@@ -36,7 +36,7 @@ pub struct NewFact {
 pub struct FactPatch {
     /// A new key: the fact is moved.
     pub key: Option<String>,
-    /// A new value.
+    /// A new value: from now on, or since `valid_from` where that is given.
     pub value: Option<Value>,
     /// New labels, in place of the old.
     pub tags: Option<Vec<String>>,
@@ -84,6 +84,9 @@ pub enum EditError {
     /// There is nothing to do.
     #[error("the change would change nothing")]
     Nothing,
+    /// The two facts are not one.
+    #[error("{0}")]
+    CannotMerge(&'static str),
 }
 
 fn did_you_mean(near: &[String]) -> String {
@@ -175,6 +178,8 @@ pub fn patch(
         return Err(EditError::Nothing);
     }
     if new.value != fact.value {
+        // It is so from now on; with the old `valid_from` given again it is said to have been so all along.
+        new.valid_from = patch.valid_from.unwrap_or(cx.now);
         new.source_type = if cx.actor == Actor::Operator { SourceType::Operator } else { SourceType::ApiResponse };
         new.source_confidence = new.source_type.starting_confidence();
         new.said_at = cx.now;
@@ -255,6 +260,9 @@ pub fn restore(
     cx: &EditCx<'_>,
 ) -> Result<Vec<FactChange>, EditError> {
     may_edit(fact, cx)?;
+    if fact.is_current() && entry.fact.key == fact.key && entry.fact.value == fact.value {
+        return Err(EditError::Nothing);
+    }
     let rule = rule_of(&entry.fact.key, schema)?;
     let mut new = entry.fact.clone();
     new.status = FactStatus::Active;
@@ -301,7 +309,7 @@ fn make_room(
     Ok(())
 }
 
-fn may_edit(fact: &Fact, cx: &EditCx<'_>) -> Result<(), EditError> {
+pub(super) fn may_edit(fact: &Fact, cx: &EditCx<'_>) -> Result<(), EditError> {
     match cx.actor {
         Actor::Operator => Ok(()),
         _ if fact.locked => Err(EditError::NotAllowed("locked")),
@@ -348,7 +356,7 @@ fn tags_for(rule: &KeyRule, tags: &[String], text: &str) -> Vec<String> {
 }
 
 impl<'a> EditCx<'a> {
-    fn arbitrate_cx(&self) -> ArbitrateCx<'a> {
+    pub(super) fn arbitrate_cx(&self) -> ArbitrateCx<'a> {
         ArbitrateCx { now: self.now, ids: self.ids, actor: self.actor, exchange: None }
     }
 }

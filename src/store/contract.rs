@@ -3,6 +3,7 @@
 //! A backend joins with one line, `contract_suite!(name, opener)`, where the opener is an async function, named by its full path, that returns
 //! an [`Opened`] of a fresh, empty store. A new method of a trait comes with a function here.
 
+pub(crate) mod changes;
 pub(crate) mod episodes;
 pub(crate) mod facts;
 pub(crate) mod fixtures;
@@ -11,6 +12,7 @@ pub(crate) mod keys;
 pub(crate) mod learn;
 pub(crate) mod outbox;
 pub(crate) mod scopes;
+pub(crate) mod upkeep;
 pub(crate) mod windows;
 
 use std::any::Any;
@@ -69,7 +71,9 @@ macro_rules! contract_suite {
             episodes { an_episode_comes_back_as_it_was_put
                        episodes_are_listed_in_order_by_page_and_filter
                        a_use_is_counted_without_a_new_revision
-                       a_deleted_episode_leaves_a_tombstone }
+                       a_deleted_episode_leaves_a_tombstone
+                       marks_are_put_on_and_taken_off
+                       what_was_deleted_is_not_brought_back_by_a_change }
             scopes { an_unknown_scope_has_revision_and_epoch_zero
                      a_state_is_found_until_it_runs_out
                      a_state_of_an_older_revision_does_not_replace_a_newer_one
@@ -97,6 +101,21 @@ macro_rules! contract_suite {
                       a_window_that_was_lost_stores_nothing
                       a_window_that_failed_waits_and_one_that_is_given_up_leaves_dead_letters
                       a_tenant_that_spent_what_it_may_waits_until_the_next_day }
+            changes { every_change_has_its_place_and_none_comes_twice
+                      of_an_episode_only_the_newest_state_is_told
+                      what_is_deleted_or_erased_is_told
+                      changes_of_another_scope_are_not_told
+                      histories_come_whole_and_replay_to_the_present
+                      a_reader_beside_writers_misses_nothing_and_sees_nothing_twice
+                      of_two_first_values_learned_at_once_one_stands }
+            upkeep { scopes_are_listed_in_pieces_and_erased_ones_are_not
+                     what_is_forgotten_goes_in_one_step
+                     forgetting_on_an_older_revision_does_nothing
+                     what_was_archived_long_ago_goes_and_no_more_than_asked
+                     what_is_dropped_may_be_told_again
+                     a_mark_is_kept
+                     audit_rows_belong_to_their_scope_and_go_with_it
+                     subject_use_adds_up_and_goes_with_the_subject }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

@@ -12,6 +12,7 @@ mod error;
 pub mod sqlite;
 mod types;
 mod unreachable;
+mod upkeep;
 mod windows;
 
 use async_trait::async_trait;
@@ -22,6 +23,7 @@ pub use types::{
     Page, Proposal, ProposalStatus, ScopeState, Shown, StateKey, StoredKey, TurnState,
 };
 pub use unreachable::Unreachable;
+pub use upkeep::{Audit, Audited, Change, Changed, Forgetting, Forgotten, SubjectUse};
 pub use windows::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
@@ -31,11 +33,29 @@ use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
 
 /// Everything that one backend must do.
 pub trait Store:
-    OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore + WindowStore + KeyStore
+    OutboxStore
+    + FactStore
+    + EpisodeStore
+    + StateStore
+    + ScopeStore
+    + ExchangeStore
+    + WindowStore
+    + KeyStore
+    + ChangeStore
+    + UpkeepStore
 {
 }
 impl<T> Store for T where
-    T: OutboxStore + FactStore + EpisodeStore + StateStore + ScopeStore + ExchangeStore + WindowStore + KeyStore
+    T: OutboxStore
+        + FactStore
+        + EpisodeStore
+        + StateStore
+        + ScopeStore
+        + ExchangeStore
+        + WindowStore
+        + KeyStore
+        + ChangeStore
+        + UpkeepStore
 {
 }
 
@@ -101,6 +121,18 @@ pub trait EpisodeStore: Send + Sync {
 
     /// Adds or replaces episodes that did not come from an exchange (API, import); returns the scope's new revision.
     async fn put_episodes(&self, scope: &Scope, episodes: &[Episode]) -> Result<i64, StoreError>;
+
+    /// Replaces an episode that is there. `false` when the scope has no such episode (any more): nothing is written then.
+    async fn update_episode(&self, scope: &Scope, episode: &Episode) -> Result<bool, StoreError>;
+
+    /// Marks episodes as such that tell a value of a retired fact, or takes that mark off; unknown ids are passed over.
+    async fn mark_episodes(
+        &self,
+        scope: &Scope,
+        ids: &[EpisodeId],
+        fact: FactId,
+        retired: bool,
+    ) -> Result<(), StoreError>;
 
     /// Deletes one episode and leaves a tombstone. `false` when the scope has no such episode.
     async fn delete_episode(&self, scope: &Scope, id: EpisodeId, now: Time) -> Result<bool, StoreError>;
@@ -181,4 +213,46 @@ pub trait KeyStore: Send + Sync {
 
     /// Notes when keys were last used; an earlier time than the one that stands changes nothing.
     async fn keys_used(&self, used: &[(KeyId, Time)]) -> Result<(), StoreError>;
+}
+
+/// How things came to be: the changes of a scope in order, and all history of its facts.
+#[async_trait]
+pub trait ChangeStore: Send + Sync {
+    /// Lists the changes of a scope behind number `after`, in the order in which they were committed. Numbers grow with
+    /// that order, whatever the clock says: whoever goes on from the last number misses nothing and sees nothing twice.
+    async fn changes(&self, scope: &Scope, after: i64, limit: u32) -> Result<Vec<Change>, StoreError>;
+
+    /// Returns the whole history of each fact of a page of facts, in order of id, each oldest first.
+    async fn histories(&self, scope: &Scope, page: &Page) -> Result<Vec<Vec<HistoryEntry>>, StoreError>;
+}
+
+/// What keeps a store in order, and what is known of scopes as a whole.
+#[async_trait]
+pub trait UpkeepStore: Send + Sync {
+    /// Lists scopes that may hold something, of all tenants, each with a number to go on behind; for the sweep alone.
+    async fn scopes_after(&self, after: i64, limit: u32) -> Result<Vec<(i64, Scope)>, StoreError>;
+
+    /// Puts aside and drops memories of a scope in one transaction. What is dropped leaves no tombstone: it may be told again.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when the scope has another revision than `forgetting.revision`; then nothing is done.
+    async fn forget(&self, scope: &Scope, forgetting: &Forgetting) -> Result<Forgotten, StoreError>;
+
+    /// Reads where a job stands.
+    async fn mark(&self, name: &str) -> Result<Option<String>, StoreError>;
+
+    /// Notes where a job stands.
+    async fn set_mark(&self, name: &str, value: &str) -> Result<(), StoreError>;
+
+    /// Writes down what was done to a whole scope.
+    async fn audit(&self, scope: &Scope, audit: &Audit) -> Result<(), StoreError>;
+
+    /// Lists what was done to a scope as a whole, oldest first.
+    async fn audited(&self, scope: &Scope, after: i64, limit: u32) -> Result<Vec<Audited>, StoreError>;
+
+    /// Adds to the conversations that were begun for subjects.
+    async fn add_subject_use(&self, uses: &[SubjectUse], now: Time) -> Result<(), StoreError>;
+
+    /// Lists them, the most frequent first; the subject of each is a hash in hex.
+    async fn subject_use(&self, since: Time, limit: u32) -> Result<Vec<SubjectUse>, StoreError>;
 }

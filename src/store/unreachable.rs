@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 
 use super::{
-    Claim, Claimed, Depth, EpisodeFilter, EpisodeStore, Erased, ExchangeStore, FactFilter, FactStore, Finished,
-    JobFailure, KeyHash, KeyStore, LearnOutcome, Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState,
-    ScopeStore, Shown, StateKey, StateStore, StoreError, StoredKey, TurnState,
+    Audit, Audited, Change, ChangeStore, Claim, Claimed, Depth, EpisodeFilter, EpisodeStore, Erased, ExchangeStore,
+    FactFilter, FactStore, Finished, Forgetting, Forgotten, JobFailure, KeyHash, KeyStore, LearnOutcome, Learned,
+    OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Shown, StateKey, StateStore, StoreError,
+    StoredKey, SubjectUse, TurnState, UpkeepStore,
 };
 use super::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
@@ -88,6 +89,14 @@ impl EpisodeStore for Unreachable {
     }
 
     async fn put_episodes(&self, _: &Scope, _: &[Episode]) -> Result<i64, StoreError> {
+        self.unavailable()
+    }
+
+    async fn update_episode(&self, _: &Scope, _: &Episode) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
+    async fn mark_episodes(&self, _: &Scope, _: &[EpisodeId], _: FactId, _: bool) -> Result<(), StoreError> {
         self.unavailable()
     }
 
@@ -177,6 +186,17 @@ impl KeyStore for Unreachable {
 }
 
 #[async_trait]
+impl ChangeStore for Unreachable {
+    async fn changes(&self, _: &Scope, _: i64, _: u32) -> Result<Vec<Change>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn histories(&self, _: &Scope, _: &Page) -> Result<Vec<Vec<HistoryEntry>>, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
 impl WindowStore for Unreachable {
     async fn queue_turns(&self, _: &str, _: &[QueuedTurn], _: &WindowRules, _: Time) -> Result<Queued, StoreError> {
         self.unavailable()
@@ -207,6 +227,41 @@ impl WindowStore for Unreachable {
     }
 
     async fn dead_letters(&self, _: &Scope, _: &Page) -> Result<Vec<DeadLetter>, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl UpkeepStore for Unreachable {
+    async fn scopes_after(&self, _: i64, _: u32) -> Result<Vec<(i64, Scope)>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn forget(&self, _: &Scope, _: &Forgetting) -> Result<Forgotten, StoreError> {
+        self.unavailable()
+    }
+
+    async fn mark(&self, _: &str) -> Result<Option<String>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn set_mark(&self, _: &str, _: &str) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn audit(&self, _: &Scope, _: &Audit) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn audited(&self, _: &Scope, _: i64, _: u32) -> Result<Vec<Audited>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn add_subject_use(&self, _: &[SubjectUse], _: Time) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn subject_use(&self, _: Time, _: u32) -> Result<Vec<SubjectUse>, StoreError> {
         self.unavailable()
     }
 }

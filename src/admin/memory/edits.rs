@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::call::{Caller, Write};
 use super::error::{Answer, ApiError};
-use super::mentions::{Gone, mark};
+use super::mentions::{Gone, mark, unmark};
 use super::{Shared, render};
 use crate::base::{ErrorKind, FactId};
 use crate::memory::edit::{EditCx, EditError};
 use crate::memory::gate::gives_orders;
+use crate::memory::normalise::same_value;
 use crate::memory::redact::redact;
 use crate::memory::{Actor, Fact, FactChange, FactStatus, KeySchema, Scope};
 use crate::store::{FactFilter, Page, StoreError};
@@ -52,10 +53,13 @@ pub(super) async fn edit(
         if apply(api, &call.scope, &changes).await? {
             let before = fact;
             let fact = api.store.fact(&call.scope, id).await?.ok_or_else(no_such)?;
-            if fact.value != before.value {
+            if fact.value != before.value && fact.is_current() {
                 mark(api, &call.scope, &[Gone { fact: id, value: before.value_text() }]).await?;
-                api.changed.changed(&call.scope);
             }
+            if fact.is_current() && (!before.is_current() || fact.value != before.value) {
+                unmark(api, &call.scope, &Gone { fact: id, value: fact.value_text() }).await?;
+            }
+            api.changed.changed(&call.scope);
             return Ok(render::ok(&render::object(&fact)));
         }
         // Someone wrote in between. With an expected version the next round answers 409, if it was this fact.
@@ -67,9 +71,11 @@ pub(super) async fn edit(
 pub(super) async fn apply(api: &Shared, scope: &Scope, changes: &[FactChange]) -> Answer<bool> {
     match api.store.apply(scope, changes).await {
         Ok(_) => {
-            let gone = changes.iter().filter(|change| !change.fact.is_current());
-            let gone: Vec<Gone> =
-                gone.map(|change| Gone { fact: change.fact.id, value: change.fact.value_text() }).collect();
+            // A value that another fact of these holds now is not gone.
+            let held =
+                |fact: &Fact| changes.iter().any(|c| c.fact.is_current() && same_value(&c.fact.value, &fact.value));
+            let gone = changes.iter().map(|change| &change.fact).filter(|fact| !fact.is_current() && !held(fact));
+            let gone: Vec<Gone> = gone.map(|fact| Gone { fact: fact.id, value: fact.value_text() }).collect();
             mark(api, scope, &gone).await?;
             api.changed.changed(scope);
             Ok(true)
@@ -142,6 +148,7 @@ pub(super) fn refused(error: EditError) -> ApiError {
         EditError::UnknownKey { .. } => ApiError::bad("key", public),
         EditError::BadValue { .. } => ApiError::bad("value", public),
         EditError::NotAllowed(_) => ApiError::new(ErrorKind::Forbidden, public),
+        EditError::CannotMerge(_) => ApiError::bad("into", public),
         EditError::Nothing => ApiError::new(ErrorKind::BadRequest, public),
     }
 }

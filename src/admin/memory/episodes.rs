@@ -129,7 +129,9 @@ pub(super) async fn change(
     let episode = api.store.episode(&call.scope, id).await?;
     let mut episode = episode.filter(|episode| call.caller.sees(episode.sensitivity)).ok_or_else(no_such)?;
     episode.tags = patch.tags;
-    api.store.put_episodes(&call.scope, std::slice::from_ref(&episode)).await?;
+    if !api.store.update_episode(&call.scope, &episode).await? {
+        return Err(no_such());
+    }
     api.changed.changed(&call.scope);
     Ok(render::ok(&render::object(&episode)))
 }

@@ -12,7 +12,8 @@ use super::episodes::check_labels;
 use super::error::{Answer, ApiError};
 use super::listing::{self, Listing};
 use super::mentions::{Gone, mark};
-use super::{Shared, render};
+use super::past::When;
+use super::{Shared, past, render};
 use crate::base::{ErrorKind, FactId, Time};
 use crate::memory::edit::{self as edits, EditCx, EditError, FactPatch, NewFact};
 use crate::memory::{Actor, Fact, FactStatus, SourceType};
@@ -25,12 +26,24 @@ pub(super) struct FactQuery {
     status: Option<FactStatus>,
     #[serde(default)]
     current: bool,
+    /// What was true then.
+    as_of: Option<String>,
+    /// What was known then.
+    known_at: Option<String>,
     limit: Option<u32>,
     cursor: Option<String>,
 }
 
 /// `GET /facts`.
 pub(super) async fn list(State(api): State<Shared>, call: Read, Filter(query): Filter<FactQuery>) -> Answer {
+    if let Some(when) = When::new(query.as_of.as_deref(), query.known_at.as_deref(), api.clock.now())? {
+        if query.status.is_some() || query.current {
+            let public = "as_of and known_at list what held then; status and current are about now: leave them out";
+            return Err(ApiError::bad(if query.current { "current" } else { "status" }, public));
+        }
+        let listing = past::listing(query.limit, query.cursor.as_deref())?;
+        return past::list(&api, &call, when, query.key.as_deref(), &listing).await;
+    }
     let listing = Listing::new::<FactId>(query.limit, query.cursor.as_deref())?;
     let filter = FactFilter { key: query.key, status: query.status, current: query.current };
     let rows = api.store.list_facts(&call.scope, &filter, &listing.page()).await?;

@@ -24,10 +24,7 @@ pub(super) struct Listing {
 impl Listing {
     /// Checks `limit` and `cursor`; the cursor must be an id of type `I`.
     pub(super) fn new<I: FromStr + Display>(limit: Option<u32>, cursor: Option<&str>) -> Answer<Self> {
-        let limit = limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(ApiError::bad("limit", format!("must be a number from 1 to {MAX_LIMIT}")));
-        }
+        let limit = checked_limit(limit)?;
         let after = match cursor {
             None => None,
             Some(text) => {
@@ -58,6 +55,15 @@ impl Listing {
         let data: Vec<Value> = rows.iter().filter_map(show).collect();
         render::ok(&json!({ "data": data, "next": next }))
     }
+}
+
+/// How many rows are wanted.
+pub(super) fn checked_limit(limit: Option<u32>) -> Answer<u32> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if (1..=MAX_LIMIT).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(ApiError::bad("limit", format!("must be a number from 1 to {MAX_LIMIT}")))
 }
 
 /// A list that is never cut in pieces.

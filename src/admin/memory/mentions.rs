@@ -1,4 +1,5 @@
-//! A value that holds no more is not shown by way of an episode in which it stands: such episodes are marked.
+//! A value that holds no more is not shown by way of an episode in which it stands: such episodes are marked, until it holds
+//! again.
 
 use super::Shared;
 use super::error::Answer;
@@ -17,18 +18,22 @@ pub(super) struct Gone {
 
 /// Marks the episodes of the scope in which a gone value stands.
 pub(super) async fn mark(api: &Shared, scope: &Scope, gone: &[Gone]) -> Answer<()> {
-    for Gone { fact, value } in gone {
-        let mut marked = Vec::new();
-        for id in api.changed.mentioning(scope, value).await.into_iter().take(MAX_MARKED) {
-            let episode = api.store.episode(scope, id).await?;
-            if let Some(mut episode) = episode.filter(|episode| !episode.retired_facts.contains(fact)) {
-                episode.retired_facts.push(*fact);
-                marked.push(episode);
-            }
-        }
-        if !marked.is_empty() {
-            api.store.put_episodes(scope, &marked).await?;
-        }
+    for one in gone {
+        set(api, scope, one, true).await?;
+    }
+    Ok(())
+}
+
+/// Takes the marks of a fact off the episodes in which its value stands: it holds again.
+pub(super) async fn unmark(api: &Shared, scope: &Scope, back: &Gone) -> Answer<()> {
+    set(api, scope, back, false).await
+}
+
+async fn set(api: &Shared, scope: &Scope, Gone { fact, value }: &Gone, retired: bool) -> Answer<()> {
+    let mut found = api.changed.mentioning(scope, value).await;
+    found.truncate(MAX_MARKED);
+    if !found.is_empty() {
+        api.store.mark_episodes(scope, &found, *fact, retired).await?;
     }
     Ok(())
 }

@@ -7,6 +7,8 @@
 //! Start with [`router`].
 
 mod call;
+mod changes;
+mod corrections;
 mod edits;
 mod episodes;
 mod error;
@@ -14,6 +16,7 @@ mod exchanges;
 mod facts;
 mod listing;
 mod mentions;
+mod past;
 mod render;
 mod subject;
 mod turns;
@@ -101,6 +104,9 @@ pub fn router(api: MemoryApi) -> Router {
         .route("/memory/v1/facts/{id}/history", only(get(facts::history)))
         .route("/memory/v1/facts/{id}/lock", only(post(facts::lock).delete(facts::unlock)))
         .route("/memory/v1/facts/{id}/confirm", only(post(facts::confirm)))
+        .route("/memory/v1/facts/{id}/restore", only(post(corrections::restore)))
+        .route("/memory/v1/facts/{id}/merge", only(post(corrections::merge)))
+        .route("/memory/v1/changes", only(get(changes::list)))
         .route("/memory/v1/episodes", only(get(episodes::list).post(episodes::create)))
         .route("/memory/v1/episodes/{id}", only(get(episodes::read).patch(episodes::change).delete(episodes::delete)))
         .route("/memory/v1/proposals", only(get(exchanges::proposals)))

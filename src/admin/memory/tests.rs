@@ -626,3 +626,187 @@ async fn a_closed_store_is_an_error_without_details() {
     assert!(got.status >= 500 && got.body["error"]["message"].is_string(), "{}", got.body);
     assert!(!got.body.to_string().to_lowercase().contains("sql"), "{}", got.body);
 }
+
+/// Design, section 10: both times are asked for apart, and a wrong question is told from "nothing".
+#[tokio::test]
+async fn facts_of_another_time_are_what_held_and_what_was_known_then() {
+    let api = Api::new().await;
+    let began = api.clock.now();
+    let oslo = api.add("location.home", "Oslo").await;
+    let (first, later) = (api.clock.now(), api.clock.now().plus_millis(500));
+    api.add("location.home", "Rome").await;
+    api.call(ANN, "PATCH", &format!("/facts/{oslo}"), json!({ "tags": ["old"] })).await.must_be(200);
+    let ask = async |query: String| api.get(ANN, &format!("/facts?{query}")).await.must_be(200).texts("value");
+    assert_eq!(ask(format!("as_of={began}")).await, [""; 0]);
+    assert_eq!(ask(format!("as_of={later}")).await, ["Oslo"]);
+    assert_eq!(ask(format!("known_at={later}")).await, ["Oslo"]);
+    assert_eq!(ask(format!("as_of={}", api.clock.now())).await, ["Rome"]);
+    assert_eq!(ask(format!("as_of={}&known_at={first}", api.clock.now())).await, ["Oslo"]);
+    assert_eq!(ask(format!("as_of={later}&key=work.role")).await, [""; 0]);
+    assert_eq!(ask(format!("as_of={later}&key=location.*")).await, ["Oslo"]);
+    assert_eq!(ask("as_of=2020-01-01".to_owned()).await, [""; 0]);
+    // An offset whose plus sign was not escaped.
+    assert_eq!(ask("as_of=2023-11-14T23:13:21.5+01:00".to_owned()).await, ["Oslo"]);
+    for query in [
+        "as_of=yesterday",
+        "known_at=14.11.2023",
+        "known_at=2999-01-01",
+        "as_of=",
+        "as_of=2023-11-14&status=active",
+        "as_of=2023-11-14&current=true",
+    ] {
+        api.get(ANN, &format!("/facts?{query}")).await.must_be(400);
+    }
+    let careful = &[("tenant", "t"), ("user", "ann"), ("rights", "normal")];
+    assert_eq!(api.get(careful, &format!("/facts?as_of={later}")).await.must_be(200).body["data"], json!([]));
+}
+
+#[tokio::test]
+async fn facts_of_another_time_come_in_pieces() {
+    let api = Api::new().await;
+    for n in 0..5 {
+        api.add("preference.food", &format!("dish {n}")).await;
+    }
+    let now = api.clock.now();
+    let mut seen = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let piece = api.get(ANN, &format!("/facts?as_of={now}&limit=2{cursor}")).await.must_be(200);
+        seen.extend(piece.texts("value"));
+        match piece.body["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    // One value of a key at a time: only the newest holds now.
+    assert_eq!(seen, ["dish 4"]);
+}
+
+#[tokio::test]
+async fn an_earlier_value_is_restored_in_one_call() {
+    let api = Api::new().await;
+    let oslo = api.add("location.home", "Oslo").await;
+    let rome = api.add("location.home", "Rome").await;
+    let path = format!("/facts/{oslo}/restore");
+    api.call(ANN, "POST", &path, json!({ "version": 9 })).await.must_be(400);
+    api.call(ANN, "POST", &path, json!({})).await.must_be(400);
+    let late = [("tenant", "t"), ("user", "ann"), ("if-match", "\"1\"")];
+    let conflict = api.call(&late, "POST", &path, json!({ "version": 1 })).await.must_be(409);
+    assert_eq!(conflict.body["versions"], json!({ "expected": 1, "current": 2 }));
+    let back = api.call(ANN, "POST", &path, json!({ "version": 1 })).await.must_be(200);
+    assert_eq!((&back.body["value"], &back.body["status"]), (&json!("Oslo"), &json!("active")));
+    assert_eq!(api.get(ANN, "/facts?current=true").await.texts("value"), ["Oslo"]);
+    let history = api.get(ANN, &format!("/facts/{oslo}/history")).await;
+    assert_eq!(history.texts("action"), ["insert", "supersede", "restore"]);
+    let of_rome = api.get(ANN, &format!("/facts/{rome}/history")).await;
+    assert_eq!(of_rome.texts("action"), ["supersede", "supersede"]);
+    // Once more changes nothing.
+    api.call(ANN, "POST", &path, json!({ "version": 1 })).await.must_be(400);
+    // A value that was patched away.
+    api.call(ANN, "PATCH", &format!("/facts/{oslo}"), json!({ "value": "Bern" })).await.must_be(200);
+    let back = api.call(ANN, "POST", &path, json!({ "version": 3 })).await.must_be(200);
+    assert_eq!(back.body["value"], "Oslo");
+    // What is locked is for editors.
+    api.call(EDITOR, "POST", &format!("/facts/{oslo}/lock"), Value::Null).await.must_be(200);
+    api.call(ANN, "POST", &path, json!({ "version": 4 })).await.must_be(403);
+    let edited = api.call(EDITOR, "POST", &path, json!({ "version": 4 })).await.must_be(200);
+    assert_eq!((&edited.body["value"], &edited.body["source_type"]), (&json!("Bern"), &json!("operator")));
+}
+
+#[tokio::test]
+async fn two_facts_that_are_one_are_merged() {
+    let api = Api::new().await;
+    let food = api
+        .call(ANN, "POST", "/facts", json!({ "key": "preference.food", "value": "Sushi", "tags": ["a"] }))
+        .await
+        .id();
+    let dish = api
+        .call(ANN, "POST", "/facts", json!({ "key": "preference.dish", "value": "sushi", "tags": ["b"] }))
+        .await
+        .id();
+    let path = format!("/facts/{dish}/merge");
+    api.call(ANN, "POST", &path, json!({ "into": dish })).await.must_be(400);
+    api.call(ANN, "POST", &path, json!({ "into": "fact_00000000000000000000000007" })).await.must_be(404);
+    api.call(ANN, "POST", &path, json!({ "into": food, "version": 4 })).await.must_be(409);
+    let merged = api.call(ANN, "POST", &path, json!({ "into": food, "version": 1 })).await.must_be(200);
+    assert_eq!((merged.id(), &merged.body["seen"]), (food.clone(), &json!(2)));
+    assert_eq!(merged.body["tags"], json!(["a", "b"]));
+    assert_eq!(merged.body["evidence"].as_array().unwrap().len(), 2);
+    assert_eq!(api.get(ANN, "/facts?current=true").await.texts("id"), [food.clone()]);
+    let history = api.get(ANN, &format!("/facts/{dish}/history")).await;
+    assert_eq!(history.texts("action"), ["insert", "merge"]);
+    assert!(history.texts("reason")[1].contains(&food));
+    // Others' facts are not there, and what is critical is not lost by a merge.
+    let nut = api.add("diet.allergy", "peanuts").await;
+    api.call(ANN, "POST", &format!("/facts/{nut}/merge"), json!({ "into": food })).await.must_be(403);
+    api.call(BOB, "POST", &path, json!({ "into": food })).await.must_be(404);
+    let about = api
+        .call(ANN, "POST", "/facts", json!({ "key": "preference.food", "value": "sushi", "about": "Bob" }))
+        .await
+        .id();
+    api.call(ANN, "POST", &format!("/facts/{about}/merge"), json!({ "into": food })).await.must_be(400);
+}
+
+#[tokio::test]
+async fn a_fact_is_moved_to_another_key() {
+    let api = Api::new().await;
+    let id = api.add("note.food", "vegetarian").await;
+    let moved =
+        api.call(ANN, "PATCH", &format!("/facts/{id}"), json!({ "key": "diet.restriction" })).await.must_be(200);
+    assert_eq!((&moved.body["key"], &moved.body["kind"]), (&json!("diet.restriction"), &json!("constraint")));
+    api.call(ANN, "PATCH", &format!("/facts/{id}"), json!({ "key": "diet.restrction" })).await.must_be(400);
+    // A key that holds one value gives it to the newcomer.
+    let role = api.add("work.role", "nurse").await;
+    let note = api.add("note.job", "doctor").await;
+    api.call(ANN, "PATCH", &format!("/facts/{note}"), json!({ "key": "work.role" })).await.must_be(200);
+    assert_eq!(api.get(ANN, &format!("/facts/{role}")).await.body["status"], "superseded");
+}
+
+#[tokio::test]
+async fn changes_are_told_in_order_and_go_on_from_a_cursor() {
+    let api = Api::new().await;
+    assert_eq!(api.get(ANN, "/changes").await.must_be(200).body, json!({ "data": [], "next": null }));
+    let id = api.add("location.home", "Oslo").await;
+    api.call(ANN, "POST", "/episodes", json!({ "text": "We met." })).await.must_be(201);
+    api.call(ANN, "PATCH", &format!("/facts/{id}"), json!({ "value": "Rome" })).await.must_be(200);
+    let first = api.get(ANN, "/changes?limit=2").await.must_be(200);
+    let next = first.body["next"].as_str().unwrap().to_owned();
+    assert_eq!(
+        (first.texts("type"), first.texts("action")),
+        (vec!["fact".into(), "episode".into()], vec!["insert".into(), "put".into()])
+    );
+    let second = api.get(ANN, &format!("/changes?cursor={next}")).await.must_be(200);
+    assert_eq!(second.texts("action"), ["edit"]);
+    let changed = &second.body["data"][0];
+    assert_eq!(
+        (&changed["fact"]["value"], &changed["previous_value"], &changed["version"]),
+        (&json!("Rome"), &json!("Oslo"), &json!(2))
+    );
+    let at_end = second.body["next"].as_str().unwrap().to_owned();
+    assert_eq!(api.get(ANN, &format!("/changes?cursor={at_end}")).await.body, json!({ "data": [], "next": null }));
+    api.call(ANN, "DELETE", &format!("/facts/{id}"), Value::Null).await.must_be(200);
+    let gone = api.get(ANN, &format!("/changes?cursor={at_end}")).await.must_be(200);
+    assert_eq!((gone.texts("id"), gone.texts("action")), (vec![id], vec!["delete".into()]));
+    api.call(ANN, "DELETE", "/subject", Value::Null).await.must_be(200);
+    let erased = api.get(ANN, &format!("/changes?cursor={next}")).await.must_be(200);
+    assert_eq!((erased.texts("type"), erased.texts("action")), (vec!["subject".into()], vec!["erase".into()]));
+    for query in ["cursor=1", "cursor=fact_1", "limit=0", "since=1"] {
+        api.get(ANN, &format!("/changes?{query}")).await.must_be(400);
+    }
+}
+
+/// bytedance/deer-flow#2739: changes hold the own scope and nothing else, and nothing too sensitive.
+#[tokio::test]
+async fn changes_hold_what_the_caller_may_see() {
+    let api = Api::new().await;
+    for n in 0..3 {
+        api.add("health.condition", &format!("asthma {n}")).await;
+    }
+    api.add("project.tool", "cargo").await;
+    for who in [BOB, OTHER_TENANT, OTHER_NAMESPACE] {
+        assert_eq!(api.get(who, "/changes").await.must_be(200).body["data"], json!([]));
+    }
+    let careful = &[("tenant", "t"), ("user", "ann"), ("rights", "normal")];
+    let seen = api.get(careful, "/changes?limit=1").await.must_be(200);
+    assert_eq!(seen.body["data"][0]["fact"]["key"], "project.tool", "{}", seen.body);
+}

@@ -69,3 +69,36 @@ pub(crate) async fn a_deleted_episode_leaves_a_tombstone(store: &dyn Store) {
     assert_eq!(store.tombstoned(&scope, &["We met Bob.", "b"]).await.unwrap(), [true, false]);
     assert_eq!(store.scope_state(&scope).await.unwrap().revision, 2);
 }
+
+pub(crate) async fn marks_are_put_on_and_taken_off(store: &dyn Store) {
+    let scope = scope("ann");
+    store.put_episodes(&scope, &[1, 2].map(|n| episode(n, Speaker::User, "Oslo"))).await.unwrap();
+    let marks = async |n| store.episode(&scope, EpisodeId(n)).await.unwrap().unwrap().retired_facts;
+    for (fact, retired) in [(7, true), (8, true), (7, true), (8, false)] {
+        store.mark_episodes(&scope, &[EpisodeId(1), EpisodeId(99)], FactId(fact), retired).await.unwrap();
+    }
+    assert_eq!((marks(1).await, marks(2).await), (vec![FactId(7)], vec![]));
+    // One put, and three marks that changed something.
+    assert_eq!(store.scope_state(&scope).await.unwrap().revision, 4);
+    let bob = super::fixtures::scope("bob");
+    store.mark_episodes(&bob, &[EpisodeId(1)], FactId(7), false).await.unwrap();
+    assert_eq!(marks(1).await, [FactId(7)], "another's are left alone");
+    store.mark_episodes(&scope, &[EpisodeId(1)], FactId(7), false).await.unwrap();
+    assert_eq!(marks(1).await, []);
+}
+
+/// Else a change that was under way during an erasure would bring a piece of it back.
+pub(crate) async fn what_was_deleted_is_not_brought_back_by_a_change(store: &dyn Store) {
+    let scope = scope("ann");
+    let one = episode(1, Speaker::User, "we met");
+    assert!(!store.update_episode(&scope, &one).await.unwrap());
+    store.put_episodes(&scope, std::slice::from_ref(&one)).await.unwrap();
+    let mut labelled = one.clone();
+    labelled.tags = vec!["other".to_owned()];
+    assert!(store.update_episode(&scope, &labelled).await.unwrap());
+    assert_eq!(store.episode(&scope, EpisodeId(1)).await.unwrap(), Some(labelled.clone()));
+    store.erase(&scope, NOW).await.unwrap();
+    assert!(!store.update_episode(&scope, &labelled).await.unwrap());
+    store.mark_episodes(&scope, &[EpisodeId(1)], FactId(7), true).await.unwrap();
+    assert_eq!(store.episode(&scope, EpisodeId(1)).await.unwrap(), None);
+}

@@ -8,7 +8,7 @@ use super::row::{name, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
 use super::write::Writes;
 use super::{SqliteStore, commit, tombstone};
-use crate::base::{EpisodeId, Time};
+use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::{Episode, Scope};
 use crate::store::{EpisodeFilter, EpisodeStore, Page, StoreError};
 
@@ -25,14 +25,24 @@ const READ: &str = "
 
 const DELETE: &str = "DELETE FROM episodes WHERE id = ?1 AND scope = ?2";
 
+/// Each fact once; only episodes that change.
+const MARK: &str = "
+    UPDATE episodes SET retired_facts = (
+        SELECT json_group_array(fact) FROM (
+            SELECT value AS fact FROM json_each(episodes.retired_facts) WHERE value <> ?3
+            UNION ALL SELECT ?3 WHERE ?4))
+    WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))
+      AND ?4 <> EXISTS (SELECT 1 FROM json_each(episodes.retired_facts) WHERE value = ?3)";
+
 const TOUCH: &str = "
     UPDATE episodes SET uses = uses + 1, last_used_at = max(coalesce(last_used_at, ?3), ?3)
     WHERE scope = (SELECT id FROM scopes WHERE key = ?1) AND id IN (SELECT value FROM json_each(?2))";
 
-type Row = (String, String, u32, Option<i64>, String);
+/// Id, body, uses, last used at, retired facts.
+pub(super) type Row = (String, String, u32, Option<i64>, String);
 
 /// The body, with what changed since it was written.
-fn episode((id, body, uses, last_used_at, retired_facts): Row) -> Result<Episode, StoreError> {
+pub(super) fn episode((id, body, uses, last_used_at, retired_facts): Row) -> Result<Episode, StoreError> {
     let mut episode: Episode = parse("episodes", &id, &body)?;
     episode.uses = uses;
     episode.last_used_at = last_used_at.map(Time);
@@ -87,6 +97,51 @@ impl EpisodeStore for SqliteStore {
         set_revisions(&mut tx, &[(row.id, revision)]).await?;
         commit(tx).await?;
         Ok(revision)
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "update_episode"))]
+    async fn update_episode(&self, scope: &Scope, episode: &Episode) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let row = ensure_one(&mut tx, scope).await?;
+        let found: Option<Row> = sqlx::query_as(READ)
+            .bind(episode.id.to_string())
+            .bind(&key(scope)[..])
+            .fetch_optional(&mut *tx)
+            .await
+            .map_err(driver("read an episode"))?;
+        if found.is_none() {
+            return Ok(false);
+        }
+        let mut writes = Writes::default();
+        writes.episode(row.id, episode);
+        writes.run(&mut tx).await?;
+        set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
+        commit(tx).await?;
+        Ok(true)
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "mark_episodes"))]
+    async fn mark_episodes(
+        &self,
+        scope: &Scope,
+        ids: &[EpisodeId],
+        fact: FactId,
+        retired: bool,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let row = ensure_one(&mut tx, scope).await?;
+        let marked = sqlx::query(MARK)
+            .bind(row.id)
+            .bind(rows(ids))
+            .bind(fact.to_string())
+            .bind(retired)
+            .execute(&mut *tx)
+            .await
+            .map_err(driver("mark episodes"))?;
+        if marked.rows_affected() > 0 {
+            set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
+        }
+        commit(tx).await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "delete_episode"))]

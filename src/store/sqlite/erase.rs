@@ -27,6 +27,7 @@ const WORDS: &str = "
     UNION SELECT u.value ->> 'text' FROM dead_letters d, json_each(d.turn, '$.user') u WHERE d.scope = ?1
     UNION SELECT u.value ->> 'text' FROM window_turns t, json_each(t.turn, '$.user') u WHERE t.scope = ?1";
 
+/// What is counted in the receipt.
 const DELETES: &[(&str, &str)] = &[
     ("facts", "DELETE FROM facts WHERE scope = ?1"),
     ("history", "DELETE FROM history WHERE scope = ?1"),
@@ -40,12 +41,24 @@ const DELETES: &[(&str, &str)] = &[
     ("windows", "DELETE FROM windows WHERE scope = ?1"),
 ];
 
-const FORGET_SEEN: &str = "DELETE FROM seen WHERE scope = ?1";
+/// What holds no words and is not counted. The changes go last: each deletion above has left one.
+const QUIET_DELETES: &[&str] = &[
+    "DELETE FROM seen WHERE scope = ?1",
+    "DELETE FROM audit WHERE scope = ?1",
+    "DELETE FROM changes WHERE scope = ?1",
+];
+
+/// Whoever follows the changes learns that all is gone.
+const SAY_ERASED: &str = "
+    INSERT INTO changes (scope, seq, at, kind, object, gone) SELECT id, change_seq, ?2, 'subject', '', 1
+    FROM scopes WHERE id = ?1";
+
+const FORGET_USE: &str = "DELETE FROM subject_use WHERE subject = ?1";
 
 /// What rests on an earlier revision, or was shown before, is not stored any more; nor is the subject's name kept.
 const RAISE_EPOCH: &str = "
     UPDATE scopes SET epoch = epoch + 1, revision = revision + 1, erased_revision = revision + 1,
-        erased_at = ?2, subject = NULL
+        erased_at = ?2, subject = NULL, change_seq = change_seq + 1
     WHERE id = ?1";
 
 const SIZE: &str = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
@@ -62,6 +75,8 @@ impl SqliteStore {
         let hashes = self.words(&mut tx, scope, row.id).await?;
         tombstone::leave(&mut tx, row.id, &hashes, now).await?;
         let counts = delete_all(&mut tx, row, now).await?;
+        let subject = tombstone::subject_hash(&self.salt, &scope.tenant, &scope.subject);
+        sqlx::query(FORGET_USE).bind(&subject[..]).execute(&mut *tx).await.map_err(driver("erase"))?;
         commit(tx).await?;
         let complete = self.leave_no_trace().await;
         Ok(Erased { counts, complete, epoch: row.epoch + 1 })
@@ -129,11 +144,57 @@ async fn delete_all(
         let done = sqlx::query(*sql).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
         counts.insert(*kind, done.rows_affected());
     }
-    sqlx::query(FORGET_SEEN).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
+    for sql in QUIET_DELETES {
+        sqlx::query(*sql).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
+    }
     let raised =
         sqlx::query(RAISE_EPOCH).bind(row.id).bind(now.0).execute(&mut *conn).await.map_err(driver("erase"))?;
     if raised.rows_affected() != 1 {
         return Err(StoreError::Conflict { what: "a scope's row".to_owned() });
     }
+    sqlx::query(SAY_ERASED).bind(row.id).bind(now.0).execute(&mut *conn).await.map_err(driver("erase"))?;
     Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::SqliteOptions;
+
+    /// Tables of which an erasure leaves rows, and why.
+    const KEPT: &[(&str, &str)] = &[
+        ("scopes", "the epoch stays; the subject's name is taken out"),
+        ("tombstones", "erased words are not learned again"),
+        ("secrets", "salts, nobody's data"),
+        ("marks", "where jobs stand, nobody's data"),
+        ("keys", "of tenants, not of people"),
+        ("key_secrets", "of tenants, not of people"),
+        ("spending", "tokens of a tenant's day"),
+        ("subject_use", "deleted by the subject's hash, for all scopes at once"),
+    ];
+
+    /// Design, promise 10: a table that is added must say here what an erasure does to it.
+    #[tokio::test]
+    async fn every_table_is_erased_or_kept_for_a_reason() {
+        let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
+        let tables: Vec<String> = sqlx::query_scalar(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY name",
+        )
+        .fetch_all(&store.read)
+        .await
+        .unwrap();
+        assert!(tables.len() > 10, "{tables:?}");
+        let statements = || DELETES.iter().map(|(_, sql)| *sql).chain(QUIET_DELETES.iter().copied());
+        let erased = |table: &str| statements().any(|sql| sql == format!("DELETE FROM {table} WHERE scope = ?1"));
+        for table in &tables {
+            let kept = KEPT.iter().any(|(name, _)| name == table);
+            assert!(
+                erased(table) != kept,
+                "table {table}: add it to DELETES or QUIET_DELETES, or to KEPT with a reason"
+            );
+        }
+        for (name, _) in KEPT {
+            assert!(tables.iter().any(|table| table == name), "{name} is kept, and there is no such table");
+        }
+    }
 }

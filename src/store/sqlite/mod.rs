@@ -9,6 +9,7 @@
 //!
 //! Start with [`SqliteStore::open`], then `outbox.rs` and `learn.rs`, which carry the load.
 
+mod changes;
 mod episodes;
 mod erase;
 mod error;
@@ -25,6 +26,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod tombstone;
+mod upkeep;
 mod windows;
 mod write;
 

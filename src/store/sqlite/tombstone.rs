@@ -40,6 +40,16 @@ fn namespace_key(salt: &[u8; 32], scope: &Scope) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
+/// Hashes a subject within its tenant.
+pub(super) fn subject_hash(salt: &[u8; 32], tenant: &str, subject: &str) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(salt);
+    hasher.update(b"subject");
+    hasher.update(&(tenant.len() as u64).to_le_bytes());
+    hasher.update(tenant.as_bytes());
+    hasher.update(subject.as_bytes());
+    *hasher.finalize().as_bytes()
+}
+
 /// The words of a text: NFKC, lower-cased, white space folded, without marks at either end. "I  Moved." is "i moved".
 fn normalised(text: &str) -> String {
     let folded: String = text.nfkc().flat_map(char::to_lowercase).collect();

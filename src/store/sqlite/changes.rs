@@ -1,0 +1,97 @@
+//! The changes of a scope in the order of their commits. They are counted by triggers (`0006_changes.sql`).
+
+use async_trait::async_trait;
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+use tracing::instrument;
+
+use super::SqliteStore;
+use super::episodes::episode;
+use super::error::driver;
+use super::row::parse;
+use super::scope::key;
+use super::write::fact_id;
+use crate::base::Time;
+use crate::memory::{HistoryEntry, Scope};
+use crate::store::{Change, ChangeStore, Changed, Page, StoreError};
+
+/// A change of what is gone since is passed over: its end stands further on.
+const CHANGES: &str = "
+    SELECT c.seq, c.at, c.kind, c.object, c.gone, h.body AS fact, e.body AS episode, e.uses, e.last_used_at, e.retired_facts
+    FROM scopes s
+    CROSS JOIN changes c ON c.scope = s.id
+    LEFT JOIN history h ON c.kind = 'fact' AND h.fact = c.object AND h.version = c.version
+    LEFT JOIN episodes e ON c.kind = 'episode' AND NOT c.gone AND e.id = c.object
+    WHERE s.key = ?1 AND c.seq > ?2 AND (c.gone OR h.fact IS NOT NULL OR e.id IS NOT NULL)
+    ORDER BY c.seq LIMIT ?3";
+
+const HISTORIES: &str = "
+    SELECT h.fact, h.body FROM scopes s
+    CROSS JOIN (SELECT id FROM facts WHERE scope = (SELECT id FROM scopes WHERE key = ?1) AND id > ?2 ORDER BY id LIMIT ?3) f
+    JOIN history h ON h.fact = f.id AND h.scope = s.id
+    WHERE s.key = ?1 ORDER BY h.fact, h.version";
+
+#[async_trait]
+impl ChangeStore for SqliteStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "changes"))]
+    async fn changes(&self, scope: &Scope, after: i64, limit: u32) -> Result<Vec<Change>, StoreError> {
+        let found = sqlx::query(CHANGES)
+            .bind(&key(scope)[..])
+            .bind(after)
+            .bind(limit)
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("list changes"))?;
+        found.iter().map(change).collect()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "histories"))]
+    async fn histories(&self, scope: &Scope, page: &Page) -> Result<Vec<Vec<HistoryEntry>>, StoreError> {
+        let found: Vec<(String, String)> = sqlx::query_as(HISTORIES)
+            .bind(&key(scope)[..])
+            .bind(page.after.as_deref().unwrap_or_default())
+            .bind(page.limit)
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("read histories"))?;
+        let mut all: Vec<Vec<HistoryEntry>> = Vec::new();
+        for (id, body) in found {
+            let entry: HistoryEntry = parse("history", &id, &body)?;
+            match all.last_mut() {
+                Some(of_fact) if of_fact.first().is_some_and(|first| first.fact_id == entry.fact_id) => {
+                    of_fact.push(entry);
+                }
+                _ => all.push(vec![entry]),
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn change(row: &SqliteRow) -> Result<Change, StoreError> {
+    let read = driver("read a change");
+    let (kind, object): (String, String) = (row.try_get("kind").map_err(&read)?, row.try_get("object").map_err(&read)?);
+    let gone: bool = row.try_get("gone").map_err(&read)?;
+    let what = match (kind.as_str(), gone) {
+        ("fact", true) => Changed::FactGone(fact_id("changes", &object)?),
+        ("fact", false) => {
+            let body: String = row.try_get("fact").map_err(&read)?;
+            Changed::Fact(Box::new(parse("history", &object, &body)?))
+        }
+        ("episode", true) => Changed::EpisodeGone(object.parse().map_err(|_| StoreError::Inconsistent {
+            table: "changes",
+            column: "object",
+            id: object.clone(),
+            problem: "not the id of an episode".to_owned(),
+        })?),
+        ("episode", false) => Changed::Episode(Box::new(episode((
+            object,
+            row.try_get("episode").map_err(&read)?,
+            row.try_get("uses").map_err(&read)?,
+            row.try_get("last_used_at").map_err(&read)?,
+            row.try_get("retired_facts").map_err(&read)?,
+        ))?)),
+        _ => Changed::Erased,
+    };
+    Ok(Change { seq: row.try_get("seq").map_err(&read)?, at: Time(row.try_get("at").map_err(&read)?), what })
+}
