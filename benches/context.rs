@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use backstory::base::{EpisodeId, FactId};
-use backstory::context::{Digests, FitInput, NoteLine, Notes, Policy, Target, fit};
+use backstory::context::{Digests, FitInput, NoteLine, Notes, Policy, Target, Trails, fit};
 use backstory::conversation::{Chain, chain};
 use backstory::memory::Scope;
 use backstory::tokens::{Counter, Encoding};
@@ -58,6 +58,7 @@ fn notes() -> Notes {
 struct Gateway {
     counter: Counter,
     digests: Digests,
+    trails: Trails,
     notes: Notes,
     target: Target,
     policy: Policy,
@@ -68,6 +69,7 @@ impl Gateway {
         Self {
             counter: Counter::new(CACHE_BYTES),
             digests: Digests::new(1 << 20),
+            trails: Trails::new(1 << 20),
             notes,
             target: Target { window: Some(128_000), ..Target::default() },
             policy: Policy { max_input_tokens, ..Policy::default() },
@@ -84,6 +86,7 @@ impl Gateway {
             budget_header: None,
             counter: &self.counter,
             digests: Some(&self.digests),
+            trails: Some(&self.trails),
             strip_own_fence: true,
             figures: true,
         };

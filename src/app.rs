@@ -15,11 +15,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use build::{BuildError, Parts, build};
+pub use build::{BuildError, Parts, build, policies, policy_changes};
 
 use crate::access::{Keys, LimitTable, StoredKeys};
 use crate::base::{Clock, Random};
-use crate::context::{Digests, Policies};
+use crate::context::{Digests, Policies, Trails};
 use crate::jobs::{LearnCounters, Outbox, WorkerCounters};
 use crate::memory::{KeySchema, Scope};
 use crate::recall::Recall;
@@ -63,6 +63,8 @@ pub struct App {
     pub counter: Arc<Counter>,
     /// Digests of what was cut.
     pub digests: Arc<Digests>,
+    /// How the last request of each conversation was sent.
+    pub trails: Arc<Trails>,
     /// Counts everything else.
     pub metrics: Arc<Metrics>,
     /// Requests at a time.

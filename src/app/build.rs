@@ -16,7 +16,7 @@ use super::{App, Settings};
 use crate::access::{ClientMode, Keys, LimitTable, StoredKeys, VirtualKeys};
 use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
-use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile};
+use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
 use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
 use crate::jobs::{ExtractLearner, Learner, OutboxConfig, Worker, WorkerConfig, outbox};
 use crate::memory::redact::redact_turn;
@@ -33,6 +33,8 @@ use crate::upstream::{Auth, Passthrough, Provider, ProviderConfig, Retry, Route,
 const COUNT_CACHE_BYTES: usize = 16 * 1024 * 1024;
 /// Digests that are kept, in bytes.
 const DIGEST_CACHE_BYTES: u64 = 16 * 1024 * 1024;
+/// Of the last request of each conversation, hashes and counts that are kept, in bytes.
+const TRAIL_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// How often what has run out is swept from the store.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
 /// How often it is written down which keys were used.
@@ -178,10 +180,12 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     };
     let retry = Retry { attempts: config.retry.attempts, cooldown: config.retry.cooldown };
     let digests = Arc::new(Digests::new(DIGEST_CACHE_BYTES));
+    let trails = Arc::new(Trails::new(TRAIL_CACHE_BYTES));
     let upstream = Route::new(
         Arc::clone(&routes),
         Arc::clone(&counter),
         Arc::clone(&digests),
+        Arc::clone(&trails),
         timeouts,
         retry,
         Arc::clone(&metrics),
@@ -217,6 +221,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         upstream,
         counter,
         digests,
+        trails,
         metrics,
         tracker,
         stop,
@@ -279,14 +284,16 @@ fn recall_config(config: &Config) -> RecallConfig {
 }
 
 /// The budget policy of everyone, and of each model.
-fn policies(config: &Config) -> Policies {
-    let base = Policy::default().with(&changes(&config.budget.changes()));
-    let models = config.models.iter().map(|model| (model.name.clone(), changes(&model.budget)));
+#[must_use]
+pub fn policies(config: &Config) -> Policies {
+    let base = Policy::default().with(&policy_changes(&config.budget.changes()));
+    let models = config.models.iter().map(|model| (model.name.clone(), policy_changes(&model.budget)));
     Policies::new(base, models.collect())
 }
 
 /// Budget keys, wherever they stand in the config.
-fn changes(budget: &config::BudgetChanges) -> PolicyChanges {
+#[must_use]
+pub fn policy_changes(budget: &config::BudgetChanges) -> PolicyChanges {
     PolicyChanges {
         max_input_tokens: budget.max_input_tokens.map(|n| n as usize),
         memory_tokens: budget.memory_tokens.map(|n| n as usize),
@@ -439,7 +446,7 @@ fn principal(key: &config::Key, name: u128) -> Principal {
         models: key.models.clone(),
         passthrough: key.passthrough.clone(),
         max_sensitivity: key.max_sensitivity,
-        budget: changes(&key.budget),
+        budget: policy_changes(&key.budget),
         key: name,
         limits: LimitRules {
             max_concurrency: key.max_concurrency,

@@ -13,15 +13,31 @@ const MARGIN_SHARE: usize = 128;
 /// Never more margin than this.
 const MAX_MARGIN: usize = 1024;
 
+/// How a budget came about, in tokens of the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// What the request may have; `None` when nothing limits it.
+    pub budget: Option<usize>,
+    /// The target's window, if it is known.
+    pub window: Option<usize>,
+    /// Of the window, what is kept free for the reply.
+    pub output_reserve: usize,
+    /// Of the window, what is kept free because some counts are estimates.
+    pub margin: usize,
+}
+
 /// Returns the budget: `min(policy, window − output reserve − margin)`, lowered by the request's header, never raised;
 /// `None` when nothing limits the input.
-pub(super) fn budget(request: &ChatRequest, target: &Target, policy: &Policy, header: Option<usize>) -> Option<usize> {
+pub(super) fn budget(request: &ChatRequest, target: &Target, policy: &Policy, header: Option<usize>) -> Allowance {
+    let mut allowance = Allowance { window: target.window, ..Allowance::default() };
     let window = target.window.map(|window| {
-        let margin = (window / MARGIN_SHARE).min(MAX_MARGIN);
-        window.saturating_sub(output_reserve(request, window, target, policy) + margin)
+        allowance.margin = (window / MARGIN_SHARE).min(MAX_MARGIN);
+        allowance.output_reserve = output_reserve(request, window, target, policy);
+        window.saturating_sub(allowance.output_reserve + allowance.margin)
     });
     let policy = Some(policy.max_input_tokens).filter(|&n| n > 0);
-    [window, policy, header].into_iter().flatten().min()
+    allowance.budget = [window, policy, header].into_iter().flatten().min();
+    allowance
 }
 
 /// Returns the tokens kept free for the reply.
@@ -53,7 +69,7 @@ mod tests {
         let body = format!(r#"{{"model":"m","messages":[{{}}]{members}}}"#);
         let request = ChatRequest::decode(Bytes::from(body)).unwrap();
         let target = Target { window, max_output: window, ..Target::default() };
-        budget(&request, &target, &Policy { max_input_tokens, ..Policy::default() }, header)
+        budget(&request, &target, &Policy { max_input_tokens, ..Policy::default() }, header).budget
     }
 
     /// Guards against earendil-works/pi#8061 and can1357/oh-my-pi#12741.

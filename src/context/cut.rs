@@ -15,6 +15,10 @@ use crate::wire::{ChatRequest, Message, Role, scan};
 pub(super) struct Item {
     /// What it costs.
     pub(super) tokens: usize,
+    /// What it costs less when it is shortened: a long result of a tool (`profile = "task"`).
+    pub(super) spare: usize,
+    /// Whether it is the model's: what stands before it was answered.
+    pub(super) answers: bool,
     /// Instruction messages stay, wherever they are.
     pub(super) pinned: bool,
     /// Whether a unit begins here, so that all before it may go.
@@ -43,6 +47,10 @@ pub(super) struct Cut {
     pub(super) first_kept: usize,
     /// How many go.
     pub(super) n_cut: usize,
+    /// Messages before this one are shortened, where they can be.
+    pub(super) first_whole: usize,
+    /// The message that ended the request at which something went for the last time.
+    pub(super) last: Option<usize>,
     /// What is left, `fixed` included; it may still be over the budget.
     pub(super) kept_tokens: usize,
 }
@@ -52,19 +60,34 @@ pub(super) fn replay(items: &[Item], limits: Limits) -> Cut {
     let starts: Vec<usize> = (0..items.len()).filter(|&i| items[i].starts_unit).collect();
     let mut next_start = starts.iter().copied().peekable();
     let mut cut = Cut { kept_tokens: limits.fixed, ..Cut::default() };
+    let mut answered = 0;
     for (at, item) in items.iter().enumerate() {
         cut.kept_tokens += item.tokens;
-        let reserve = |cut: &Cut| if cut.n_cut > 0 { limits.reserve } else { 0 };
-        if !item.ends_request || cut.kept_tokens + reserve(&cut) <= limits.budget {
+        if item.answers {
+            answered = at;
+        }
+        let fits = |cut: &Cut| {
+            let reserve = if cut.n_cut > 0 { limits.reserve } else { 0 };
+            cut.kept_tokens + reserve <= limits.budget
+        };
+        if !item.ends_request || fits(&cut) {
+            continue;
+        }
+        cut.shorten_before(answered, items);
+        if fits(&cut) {
             continue;
         }
         // The unit that holds `at` is the newest turn as it was then: it stays.
+        let end = at;
         while cut.kept_tokens + limits.reserve > limits.low_water
             && let Some(start) = next_start.next_if(|&start| start <= at)
         {
-            for item in items[cut.first_kept..start].iter().filter(|item| !item.pinned) {
-                cut.kept_tokens -= item.tokens;
-                cut.n_cut += 1;
+            for (at, item) in items.iter().enumerate().take(start).skip(cut.first_kept) {
+                if !item.pinned {
+                    cut.kept_tokens -= item.tokens - if at < cut.first_whole { item.spare } else { 0 };
+                    cut.n_cut += 1;
+                    cut.last = Some(end);
+                }
             }
             cut.first_kept = start;
         }
@@ -72,8 +95,17 @@ pub(super) fn replay(items: &[Item], limits: Limits) -> Cut {
     cut
 }
 
-/// Returns what the cut depends on, for each message. `tokens` has one figure per message.
-pub(super) fn items(request: &ChatRequest, text: &str, tokens: &[usize]) -> Vec<Item> {
+impl Cut {
+    /// Shortens what the model has answered, all of it at once: the prompt's prefix changes rarely.
+    fn shorten_before(&mut self, answered: usize, items: &[Item]) {
+        let from = self.first_whole.max(self.first_kept);
+        self.kept_tokens -= items[from.min(answered)..answered].iter().map(|item| item.spare).sum::<usize>();
+        self.first_whole = self.first_whole.max(answered);
+    }
+}
+
+/// Returns what the cut depends on, for each message. `tokens` and `spare` have one figure per message; none = 0.
+pub(super) fn items(request: &ChatRequest, text: &str, tokens: &[usize], spare: &[usize]) -> Vec<Item> {
     let messages = request.messages();
     let starts = unit_starts(messages, text);
     messages
@@ -81,6 +113,8 @@ pub(super) fn items(request: &ChatRequest, text: &str, tokens: &[usize]) -> Vec<
         .enumerate()
         .map(|(i, message)| Item {
             tokens: tokens.get(i).copied().unwrap_or(0),
+            spare: spare.get(i).copied().unwrap_or(0),
+            answers: message.role == Role::Assistant,
             pinned: message.role.is_instruction(),
             starts_unit: starts[i],
             ends_request: messages.get(i + 1).is_none_or(|next| next.role == Role::Assistant),
@@ -147,7 +181,13 @@ mod tests {
         let messages: Vec<Value> = roles.iter().map(|(role, _)| json!({"role": role, "content": "x"})).collect();
         let request = request(&Value::from(messages));
         let tokens: Vec<usize> = roles.iter().map(|(_, tokens)| *tokens).collect();
-        replay(&items(&request, request.text(), &tokens), limits)
+        replay(&items(&request, request.text(), &tokens, &[]), limits)
+    }
+
+    /// The first message that stays, how many go, and what is left.
+    fn kept(roles: &[(&str, usize)]) -> (usize, usize, usize) {
+        let cut = cut(roles, LIMITS);
+        (cut.first_kept, cut.n_cut, cut.kept_tokens)
     }
 
     fn starts(messages: Value) -> Vec<usize> {
@@ -159,26 +199,45 @@ mod tests {
     #[test]
     fn below_the_budget_nothing_happens() {
         let roles = [("system", 30), ("user", 30), ("assistant", 30), ("user", 7)];
-        assert_eq!(cut(&roles, LIMITS), Cut { first_kept: 0, n_cut: 0, kept_tokens: 100 });
+        assert_eq!(cut(&roles, LIMITS), Cut { kept_tokens: 100, ..Cut::default() });
     }
 
     #[test]
     fn above_it_whole_turns_go_down_to_the_low_water_mark() {
         let roles = [("system", 20), ("user", 15), ("assistant", 15), ("user", 15), ("assistant", 15), ("user", 18)];
         // 101: the first turn leaves 71 + 10, the second 41 + 10.
-        assert_eq!(cut(&roles, LIMITS), Cut { first_kept: 5, n_cut: 4, kept_tokens: 41 });
+        assert_eq!(kept(&roles), (5, 4, 41));
+        assert_eq!(cut(&roles, LIMITS).last, Some(5));
     }
 
     #[test]
     fn system_messages_between_turns_stay() {
         let roles = [("user", 40), ("system", 20), ("assistant", 40), ("user", 20)];
-        assert_eq!(cut(&roles, LIMITS), Cut { first_kept: 3, n_cut: 2, kept_tokens: 43 });
+        assert_eq!(kept(&roles), (3, 2, 43));
     }
 
     #[test]
     fn the_newest_turn_stays_even_when_it_is_too_big() {
         let roles = [("user", 40), ("assistant", 40), ("user", 200), ("assistant", 40), ("tool", 40)];
-        assert_eq!(cut(&roles, LIMITS), Cut { first_kept: 2, n_cut: 2, kept_tokens: 283 });
+        assert_eq!(kept(&roles), (2, 2, 283));
+    }
+
+    #[test]
+    fn results_are_shortened_all_at_once_and_stay_so_and_only_then_is_anything_cut() {
+        let roles = ["user", "assistant", "tool", "assistant", "tool", "assistant", "tool", "assistant", "user"];
+        let messages: Vec<Value> = roles.iter().map(|role| json!({"role": role, "content": "x"})).collect();
+        let request = request(&Value::from(messages));
+        let tokens = [1, 1, 30, 1, 30, 1, 40, 1, 1];
+        let spare = [0, 0, 20, 0, 20, 0, 20, 0, 0];
+        let of = |end: usize| {
+            let items = items(&request, request.text(), &tokens, &spare);
+            let cut = replay(&items[..end], LIMITS);
+            (cut.first_kept, cut.first_whole, cut.kept_tokens)
+        };
+        assert_eq!(of(5), (0, 0, 66));
+        // 107 with the newest result: what was answered before it goes down, and the newest stays whole for the model to read.
+        assert_eq!(of(7), (0, 5, 67));
+        assert_eq!(of(9), (0, 5, 69));
     }
 
     #[test]

@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use crate::base::{EpisodeId, FactId};
 use crate::conversation::Chain;
 use crate::tokens::{Counter, RequestCount, Rules};
 use crate::wire::{ChatRequest, Content, Patches, Role, Span};
 
-use super::cut::{self, Cut, Limits};
+use super::budget::Allowance;
+use super::cut::{self, Cut, Item, Limits};
 use super::digest::{self, Digests};
 use super::notes::Notes;
 use super::place::{self, Place};
 use super::policy::{Overflow, Policy, Profile, Target};
 use super::render::{self, Blocks};
+use super::report::{Fate, FitError, Fitted, MessageRow, Report};
 use super::shorten::{self, Shortened};
+use super::sticky::{self, Stays};
 use super::strip::{self, Fenced};
+use super::trail::{Sent, Trail, Trails};
 
 /// Of the budget, this share at most is kept free for memory when something is cut.
 const MEMORY_SHARE: usize = 8;
@@ -42,96 +43,13 @@ pub struct FitInput<'a> {
     pub counter: &'a Counter,
     /// Remembers digests.
     pub digests: Option<&'a Digests>,
+    /// Where the trail of what is sent is to go, if anywhere.
+    pub trails: Option<&'a Trails>,
     /// Whether our own fence is taken out of the client's messages.
     pub strip_own_fence: bool,
     /// Whether someone wants the figures of the report. Without, and where the length in bytes proves that nothing can be
     /// over the budget, nothing is counted.
     pub figures: bool,
-}
-
-/// A request that fits.
-#[derive(Clone, Debug)]
-pub struct Fitted {
-    /// What is sent; the client's own bytes when there was nothing to do.
-    pub body: Bytes,
-    /// The figures.
-    pub report: Report,
-    /// The profile block that is shown, fence included; empty = none.
-    pub profile: Arc<str>,
-    /// The recollection block that is shown.
-    pub recollection: Arc<str>,
-    /// The facts that are shown. With pinned blocks none are named: whoever pinned them knows.
-    pub facts_shown: Vec<FactId>,
-    /// The episodes that are shown; as above.
-    pub episodes_shown: Vec<EpisodeId>,
-    /// The offset of the first changed byte of the client's body.
-    pub first_change: Option<usize>,
-}
-
-/// The figures of a fit, in tokens of the target.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Of the client's request; `None` when nothing was counted.
-    pub counted: Option<usize>,
-    /// Of what is sent, memory and digest included.
-    pub sent: Option<usize>,
-    /// Messages that were dropped.
-    pub cut: usize,
-    /// What the request may have; `None` when nothing limits it.
-    pub budget: Option<usize>,
-    /// Of the blocks of memory.
-    pub memory_tokens: usize,
-    /// Facts shown.
-    pub n_facts: usize,
-    /// Episodes shown.
-    pub n_episodes: usize,
-    /// Texts that were shortened.
-    pub shortened: usize,
-    /// The digest that stands for what was cut; empty = none.
-    pub digest: Arc<str>,
-    /// Of tool schemas, `response_format` and what every request costs.
-    pub fixed: usize,
-    /// One row for each of the client's messages; none when nothing was counted.
-    pub messages: Vec<MessageRow>,
-}
-
-/// What became of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageRow {
-    /// Who speaks.
-    pub role: Role,
-    /// What it costs.
-    pub tokens: usize,
-    /// What became of it.
-    pub fate: Fate,
-}
-
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
-    /// It must stay: an instruction, or part of the newest turn.
-    Pinned,
-    /// It stays.
-    Kept,
-    /// It was dropped.
-    Cut,
-}
-
-/// Why a request cannot be sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FitError {
-    /// It is over its budget, even when all was cut that may be.
-    #[error("{message}")]
-    ContextLength {
-        /// Tokens of the client's request.
-        counted: usize,
-        /// What it may have.
-        budget: usize,
-        /// Its largest parts with their tokens, as in `messages[3]` or `tools`.
-        largest: Vec<(String, usize)>,
-        /// A sentence for the client.
-        message: String,
-    },
 }
 
 /// Fits a request to its target. Deterministic: the same input gives the same bytes.
@@ -141,68 +59,34 @@ pub enum FitError {
 pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
     let request = input.request;
     let text = request.text();
-    let budget = super::budget::budget(request, input.target, input.policy, input.budget_header);
+    let allowance = super::budget::budget(request, input.target, input.policy, input.budget_header);
+    let budget = allowance.budget;
     let no_memory =
         input.policy.profile == Profile::Single || input.policy.memory_tokens == 0 || input.notes.is_empty();
     let fenced = if input.strip_own_fence { strip::find(request, text) } else { Vec::new() };
     if no_memory && !input.figures && fenced.is_empty() && proven_small(request, input.target, budget) {
         let mut patches = Patches::default();
         patch_members(input, &mut patches);
-        let report = Report { budget, ..Report::default() };
-        return Ok(finish(input, patches, report, Blocks::default()));
+        let report = Report { budget, allowance, ..Report::default() };
+        return Ok(finish(input, &patches, report, Blocks::default()));
     }
 
     let rules = input.target.rules();
     let count = input.counter.request(rules, request);
-    let fitting = Fitting { input, text, rules, budget, fenced: &fenced, count: &count };
+    let fitting = Fitting { input, text, rules, allowance, fenced: &fenced, count: &count };
     let mut tokens: Vec<usize> = count.messages.iter().map(|&n| n as usize).collect();
     for found in &fenced {
         let saved = found.tokens(text, input.counter, rules);
         tokens[found.message] = tokens[found.message].saturating_sub(saved);
     }
     let kept = fitting.reduce(tokens)?;
-
-    let place = place::profile_place(request, kept.cut.first_kept, input.target.system_role);
-    let mut room = fitting.budget_of_ours().map_or(usize::MAX, |budget| budget.saturating_sub(kept.tokens));
-    if matches!(place, Some(Place::NewMessage(_))) {
-        room = room.saturating_sub(place::NEW_MESSAGE_TOKENS);
-    }
-    let digest = if kept.cut.n_cut > 0 && place.is_some() { fitting.digest(&kept.cut, room) } else { Arc::default() };
-    let digest_tokens = digest::tokens(&digest, input.counter, rules);
-    room = room.saturating_sub(digest_tokens);
-    let recollection_place = place::recollection_place(request);
-    let blocks = if no_memory || place.is_none() || recollection_place.is_none() {
-        Blocks::default()
-    } else {
-        let room = room.min(input.policy.memory_tokens);
-        render::blocks(input.notes, room, input.target.max_sensitivity, input.counter, rules)
-    };
-
-    let report = Report {
-        counted: Some(input.target.real(count.total)),
-        sent: Some(
-            input
-                .target
-                .real(kept.tokens + digest_tokens + blocks.tokens + new_message_tokens(place, &blocks, &digest)),
-        ),
-        cut: kept.cut.n_cut,
-        budget,
-        memory_tokens: input.target.real(blocks.tokens),
-        n_facts: blocks.facts.len(),
-        n_episodes: blocks.episodes.len(),
-        shortened: kept.shortened.len(),
-        digest,
-        fixed: input.target.real(count.fixed()),
-        messages: fitting.rows(kept.cut.first_kept),
-    };
-    let patches = fitting.patches(&kept, place, recollection_place, &blocks, &report.digest);
-    Ok(finish(input, patches, report, blocks))
-}
-
-/// What a message of our own costs beside its text, where one is needed.
-fn new_message_tokens(place: Option<Place>, blocks: &Blocks, digest: &str) -> usize {
-    let needed = !(blocks.profile.is_empty() && digest.is_empty());
-    if needed && matches!(place, Some(Place::NewMessage(_))) { place::NEW_MESSAGE_TOKENS } else { 0 }
+    let placed = fitting.place(&kept, no_memory);
+    let patches = fitting.patches(&kept, &placed);
+    let report = fitting.report(&kept, &placed);
+    let earlier = placed.earlier.iter().map(|stays| Arc::clone(&stays.block)).collect();
+    let mut fitted = Fitted { earlier, ..finish(input, &patches, report, placed.blocks.clone()) };
+    fitted.trail = input.trails.map(|trails| Arc::new(fitting.trail(&kept, &placed, &patches, &fitted.body, trails)));
+    Ok(fitted)
 }
 
 /// What is left of the client's messages.
@@ -211,6 +95,23 @@ struct Kept {
     shortened: Vec<Shortened>,
     /// What is left, in tokens as we count them.
     tokens: usize,
+    /// What each of the client's messages costs as it is sent, cut or not.
+    messages: Vec<usize>,
+    /// Where the newest unit begins, all of which stays.
+    newest: usize,
+}
+
+/// What we put into the request, and where.
+struct Placed {
+    /// Where profile and digest go.
+    slow: Option<Place>,
+    /// Where the recollection goes.
+    tail: Option<Place>,
+    digest: Arc<str>,
+    digest_tokens: usize,
+    earlier: Vec<Stays>,
+    earlier_tokens: usize,
+    blocks: Blocks,
 }
 
 /// The parts of a fit that several steps read.
@@ -218,7 +119,7 @@ struct Fitting<'a> {
     input: &'a FitInput<'a>,
     text: &'a str,
     rules: Rules,
-    budget: Option<usize>,
+    allowance: Allowance,
     fenced: &'a [Fenced],
     count: &'a RequestCount,
 }
@@ -227,7 +128,9 @@ impl Fitting<'_> {
     /// The budget in tokens as we count them.
     fn budget_of_ours(&self) -> Option<usize> {
         let factor = self.input.target.factor();
-        self.budget.map(|budget| if factor == 1.0 { budget } else { (budget as f64 / factor).floor() as usize })
+        self.allowance
+            .budget
+            .map(|budget| if factor == 1.0 { budget } else { (budget as f64 / factor).floor() as usize })
     }
 
     fn limits(&self, budget: usize) -> Limits {
@@ -244,47 +147,88 @@ impl Fitting<'_> {
     }
 
     /// Brings the client's messages, of `tokens` each, down to the budget as the policy wants it.
-    fn reduce(&self, mut tokens: Vec<usize>) -> Result<Kept, FitError> {
+    fn reduce(&self, tokens: Vec<usize>) -> Result<Kept, FitError> {
         let total = self.count.fixed() + tokens.iter().sum::<usize>();
-        let mut kept = Kept { cut: Cut::default(), shortened: Vec::new(), tokens: total };
+        let newest = self.input.request.newest_user().unwrap_or(0);
+        let mut kept = Kept { cut: Cut::default(), shortened: Vec::new(), tokens: total, messages: tokens, newest };
         let Some(budget) = self.budget_of_ours().filter(|&budget| total > budget) else { return Ok(kept) };
         if self.input.policy.overflow == Overflow::Reject {
-            return Err(self.refuse(&tokens, 0));
+            return Err(self.refuse(&kept, budget));
         }
         if self.input.policy.profile == Profile::Task {
-            kept.shortened = self.shorten_results(&mut tokens);
+            kept.shortened = self.long_results();
         }
-        kept.cut = cut::replay(&cut::items(self.input.request, self.text, &tokens), self.limits(budget));
+        let items = self.items(&kept);
+        kept.newest = items.iter().rposition(|item| item.starts_unit).unwrap_or(newest).min(newest);
+        kept.cut = cut::replay(&items, self.limits(budget));
         kept.tokens = kept.cut.kept_tokens;
+        let Cut { first_kept, first_whole, .. } = kept.cut;
+        kept.shortened.retain(|text| (first_kept..first_whole).contains(&text.message));
+        kept.spare();
         if let Some(excess) = kept.tokens.checked_sub(budget).filter(|&excess| excess > 0) {
-            let more = self.shorten(kept.cut.first_kept, excess, &kept.shortened);
-            let more = more.ok_or_else(|| self.refuse(&tokens, kept.cut.first_kept))?;
+            let more = self.shorten(first_kept, excess, &kept.shortened);
+            let more = more.ok_or_else(|| self.refuse(&kept, budget))?;
             kept.tokens -= more.iter().map(|text| text.saved).sum::<usize>();
-            kept.shortened.extend(more);
+            let done = std::mem::replace(&mut kept.shortened, more);
+            kept.spare();
+            kept.shortened.splice(0..0, done);
         }
-        let first_kept = kept.cut.first_kept;
-        kept.shortened.retain(|text| text.message >= first_kept);
         Ok(kept)
+    }
+
+    fn items(&self, kept: &Kept) -> Vec<Item> {
+        let mut spare = vec![0; if kept.shortened.is_empty() { 0 } else { kept.messages.len() }];
+        for text in &kept.shortened {
+            spare[text.message] += text.saved;
+        }
+        cut::items(self.input.request, self.text, &kept.messages, &spare)
+    }
+
+    /// Decides what we put in: the digest of what was cut, earlier recollections that stay, then profile and recollection, each in
+    /// what room is left. The client's own messages come before all of it.
+    fn place(&self, kept: &Kept, no_memory: bool) -> Placed {
+        let FitInput { request, target, policy, counter, notes, .. } = *self.input;
+        let slow = place::profile_place(request, kept.cut.first_kept, target.system_role);
+        let tail = place::recollection_place(request);
+        let mut room = self.budget_of_ours().map_or(usize::MAX, |budget| budget.saturating_sub(kept.tokens));
+        if matches!(slow, Some(Place::NewMessage(_))) {
+            room = room.saturating_sub(place::NEW_MESSAGE_TOKENS);
+        }
+        let digest = if kept.cut.n_cut > 0 && slow.is_some() { self.digest(&kept.cut, room) } else { Arc::default() };
+        let digest_tokens = digest::tokens(&digest, counter, self.rules);
+        room = room.saturating_sub(digest_tokens);
+        // What bears on the newest message comes before what only keeps the prefix.
+        let spare = room.saturating_sub(policy.memory_tokens);
+        let earlier = if no_memory { Vec::new() } else { sticky::stays(self.input, self.count, &kept.cut, spare) };
+        let earlier_tokens: usize = earlier.iter().map(|stays| stays.tokens).sum();
+        let blocks = if no_memory || slow.is_none() || tail.is_none() {
+            Blocks::default()
+        } else {
+            render::blocks(
+                notes,
+                (room - earlier_tokens).min(policy.memory_tokens),
+                target.max_sensitivity,
+                counter,
+                self.rules,
+            )
+        };
+        Placed { slow, tail, digest, digest_tokens, earlier, earlier_tokens, blocks }
     }
 
     /// Writes it all down as changes of the client's body. Insertions come first: of two changes at one offset, the one
     /// that was made first stands first.
-    fn patches(
-        &self,
-        kept: &Kept,
-        place: Option<Place>,
-        tail: Option<Place>,
-        blocks: &Blocks,
-        digest: &str,
-    ) -> Patches {
+    fn patches(&self, kept: &Kept, placed: &Placed) -> Patches {
         let request = self.input.request;
         let mut patches = Patches::default();
         patch_members(self.input, &mut patches);
-        if let Some(place) = place {
-            place::insert(request, self.text, place, &[&blocks.profile, digest], &mut patches);
+        if let Some(place) = placed.slow {
+            place::insert(request, self.text, place, &[&placed.blocks.profile, &placed.digest], &mut patches);
         }
-        if let Some(place) = tail {
-            place::insert(request, self.text, place, &[&blocks.recollection], &mut patches);
+        for stays in &placed.earlier {
+            place::insert(request, self.text, stays.place, &[&stays.block], &mut patches);
+        }
+        if let Some(place) = placed.tail {
+            place::insert(request, self.text, place, &[&placed.blocks.recollection], &mut patches);
         }
         place::remove(request, kept.cut.first_kept, &mut patches);
         let stays = |at: usize| at >= kept.cut.first_kept || request.messages()[at].role.is_instruction();
@@ -297,13 +241,63 @@ impl Fitting<'_> {
         patches
     }
 
-    /// Shortens long results of tools, and takes what is saved off `tokens`.
-    fn shorten_results(&self, tokens: &mut [usize]) -> Vec<Shortened> {
+    fn report(&self, kept: &Kept, placed: &Placed) -> Report {
+        let target = self.input.target;
+        let memory = placed.blocks.tokens + placed.earlier_tokens;
+        let sent = kept.tokens + placed.digest_tokens + memory + placed.new_message_tokens();
+        Report {
+            counted: Some(target.real(self.count.total)),
+            sent: Some(target.real(sent)),
+            cut: kept.cut.n_cut,
+            budget: self.allowance.budget,
+            allowance: self.allowance,
+            low_water: self.budget_of_ours().map_or(0, |budget| target.real(self.limits(budget).low_water)),
+            memory_tokens: target.real(memory),
+            profile_tokens: target.real(placed.blocks.profile_tokens),
+            earlier_tokens: target.real(placed.earlier_tokens),
+            digest_tokens: target.real(placed.digest_tokens),
+            n_facts: placed.blocks.facts.len(),
+            n_episodes: placed.blocks.episodes.len(),
+            shortened: kept.shortened.len(),
+            digest: Arc::clone(&placed.digest),
+            fixed: target.real(self.count.fixed()),
+            messages: self.rows(kept),
+        }
+    }
+
+    fn trail(&self, kept: &Kept, placed: &Placed, patches: &Patches, body: &[u8], trails: &Trails) -> Trail {
+        let target = self.input.target;
+        let mut tokens = kept.messages.clone();
+        let slow = placed.blocks.profile_tokens + placed.digest_tokens;
+        let tail = placed.blocks.tokens - placed.blocks.profile_tokens;
+        let ours = placed.earlier.iter().map(|stays| (Some(stays.place), stays.tokens));
+        for (place, n) in ours.chain([(placed.slow, slow), (placed.tail, tail)]) {
+            if let Some(Place::Head(at) | Place::End(at)) = place {
+                tokens[at] += n;
+            }
+        }
+        tokens.iter_mut().for_each(|n| *n = target.real(*n));
+        let new_message = match placed.new_message_tokens() {
+            0 => 0,
+            own => target.real(own + slow),
+        };
+        let sent = Sent {
+            request: self.input.request,
+            chain: self.input.chain,
+            patches,
+            body,
+            tokens: &tokens,
+            new_message,
+            fixed: target.real(self.count.fixed()),
+            n_cut: kept.cut.n_cut,
+        };
+        Trail::of(&sent, trails.keys())
+    }
+
+    /// Long results of tools, as they would be when shortened.
+    fn long_results(&self) -> Vec<Shortened> {
         let mut results = shorten::tool_results(self.input.request, self.text, (self.input.counter, self.rules));
         results.retain(|result| result.saved > 0 && !self.is_fenced(result.literal));
-        for result in &results {
-            tokens[result.message] = tokens[result.message].saturating_sub(result.saved);
-        }
         results
     }
 
@@ -335,53 +329,84 @@ impl Fitting<'_> {
         }
     }
 
-    fn rows(&self, first_kept: usize) -> Vec<MessageRow> {
-        let request = self.input.request;
-        let newest = request.newest_user().unwrap_or(0);
-        let fate = |at: usize, role: Role| {
-            if role.is_instruction() || at >= newest {
-                Fate::Pinned
-            } else if at < first_kept {
-                Fate::Cut
-            } else {
-                Fate::Kept
-            }
+    fn rows(&self, kept: &Kept) -> Vec<MessageRow> {
+        let shortened = |at: usize| kept.shortened.iter().any(|text| text.message == at);
+        let fenced = |at: usize| self.fenced.iter().any(|found| found.message == at);
+        let fate = |at: usize, role: Role| match () {
+            () if role.is_instruction() => (Fate::Pinned, "instructions stay"),
+            () if at >= kept.newest => (Fate::Pinned, "newest turn stays"),
+            () if at < kept.cut.first_kept => (Fate::Cut, "oldest turns go first"),
+            () => (Fate::Kept, ""),
         };
-        let messages = request.messages().iter().zip(&self.count.messages).enumerate();
+        let messages = self.input.request.messages().iter().zip(&self.count.messages).enumerate();
         messages
-            .map(|(at, (message, &tokens))| MessageRow {
-                role: message.role,
-                tokens: self.input.target.real(tokens as usize),
-                fate: fate(at, message.role),
+            .map(|(at, (message, &tokens))| {
+                let (fate, why) = fate(at, message.role);
+                let why = match fate {
+                    Fate::Cut => why,
+                    _ if shortened(at) => "shortened in its middle",
+                    _ if fenced(at) => "our own notes taken out",
+                    _ => why,
+                };
+                let target = self.input.target;
+                let sent = if fate == Fate::Cut { 0 } else { target.real(kept.messages[at]) };
+                MessageRow { role: message.role, tokens: target.real(tokens as usize), sent, fate, why }
             })
             .collect()
     }
 
-    /// Says which parts of what must stay are how large.
-    fn refuse(&self, tokens: &[usize], first_kept: usize) -> FitError {
+    /// Says which parts of what must stay are how large. Memory has no part in it: it gives way before anything else.
+    fn refuse(&self, kept: &Kept, budget: usize) -> FitError {
         let target = self.input.target;
-        let messages = self.input.request.messages().iter().enumerate();
-        let mut parts: Vec<(String, usize)> = messages
-            .filter(|(at, m)| *at >= first_kept || m.role.is_instruction())
-            .map(|(at, m)| (format!("messages[{at}] ({})", m.role.as_str()), target.real(tokens[at])))
-            .chain([("tools".to_owned(), target.real(self.count.tools))])
-            .chain([("response_format".to_owned(), target.real(self.count.response_format))])
-            .filter(|(_, tokens)| *tokens > 0)
-            .collect();
+        let messages = self.input.request.messages();
+        let (mut system, mut history, mut newest) = (0, 0, 0);
+        let mut parts: Vec<(String, usize)> = Vec::new();
+        for (at, message) in messages.iter().enumerate() {
+            let tokens = target.real(kept.messages[at]);
+            let part = match () {
+                () if message.role.is_instruction() => &mut system,
+                () if at >= kept.newest => &mut newest,
+                () if at >= kept.cut.first_kept => &mut history,
+                () => continue,
+            };
+            *part += tokens;
+            parts.push((format!("messages[{at}] ({})", message.role.as_str()), tokens));
+        }
+        let (tools, format) = (target.real(self.count.tools), target.real(self.count.response_format));
+        parts.extend([("tools".to_owned(), tools), ("response_format".to_owned(), format)]);
+        parts.retain(|(_, tokens)| *tokens > 0);
         parts.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
         parts.truncate(N_LARGEST);
         let counted = target.real(self.count.total);
-        let budget = self.budget.unwrap_or(0);
         let largest: Vec<String> = parts.iter().map(|(name, tokens)| format!("{name}: {tokens}")).collect();
         let cut = match self.input.policy.overflow {
             Overflow::Reject => "",
             Overflow::Trim | Overflow::Shorten => ", and what must stay of it does not fit",
         };
+        let limit = self.allowance.budget.unwrap_or(budget);
         let message = format!(
-            "This request has {counted} tokens, its budget is {budget} tokens of input{cut}. Its largest parts: {}.",
+            "This request has {counted} tokens, its budget is {limit} tokens of input{cut}. By part: system {system}, tools {tools}, \
+             response_format {format}, history {history}, newest turn {newest}, memory 0. Its largest parts: {}.",
             largest.join(", ")
         );
-        FitError::ContextLength { counted, budget, largest: parts, message }
+        FitError::ContextLength { counted, budget: limit, largest: parts, message }
+    }
+}
+
+impl Kept {
+    /// Takes what the shortened texts save off what their messages cost.
+    fn spare(&mut self) {
+        for text in &self.shortened {
+            self.messages[text.message] = self.messages[text.message].saturating_sub(text.saved);
+        }
+    }
+}
+
+impl Placed {
+    /// What a message of our own costs beside its text, where one is needed.
+    fn new_message_tokens(&self) -> usize {
+        let needed = !(self.blocks.profile.is_empty() && self.digest.is_empty());
+        if needed && matches!(self.slow, Some(Place::NewMessage(_))) { place::NEW_MESSAGE_TOKENS } else { 0 }
     }
 }
 
@@ -404,7 +429,7 @@ fn patch_members(input: &FitInput<'_>, patches: &mut Patches) {
     }
 }
 
-fn finish(input: &FitInput<'_>, patches: Patches, report: Report, blocks: Blocks) -> Fitted {
+fn finish(input: &FitInput<'_>, patches: &Patches, report: Report, blocks: Blocks) -> Fitted {
     Fitted {
         body: patches.apply(input.request.body()),
         report,
@@ -412,6 +437,8 @@ fn finish(input: &FitInput<'_>, patches: Patches, report: Report, blocks: Blocks
         recollection: blocks.recollection,
         facts_shown: blocks.facts,
         episodes_shown: blocks.episodes,
+        earlier: Vec::new(),
         first_change: patches.first(),
+        trail: None,
     }
 }

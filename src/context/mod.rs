@@ -4,8 +4,10 @@
 //! every replica and after a restart. On a fallback it runs again from the original request, for the next target.
 //! What nobody asked to be changed leaves byte for byte; with nothing to add and nothing to cut, the body is the client's own.
 //!
+//! [`Rehearsal`] replays a whole conversation that way, to choose a policy; [`Trails`] tells how much of a prompt the one before had.
+//!
 //! Start with `fit.rs`. [`lines()`] turns a recollection into [`Notes`] (what is said of each memory, and how), `render` makes
-//! blocks of them, `cut` decides what goes, `digest` says what stands for it, `place` knows where things go.
+//! blocks of them, `cut` decides what goes, `sticky` what stays where it was, `digest` says what stands for it, `place` knows where things go.
 //! Nothing here reads a clock, a store or the network.
 
 mod budget;
@@ -19,16 +21,24 @@ mod notes;
 mod place;
 mod policies;
 mod policy;
+mod rehearse;
 mod render;
+mod report;
 mod shorten;
+mod sticky;
 mod strip;
 #[cfg(test)]
 mod tests;
+mod trail;
 mod when;
 
+pub use budget::Allowance;
 pub use digest::Digests;
-pub use fit::{Fate, FitError, FitInput, Fitted, MessageRow, Report, fit};
+pub use fit::{FitInput, fit};
 pub use lines::lines;
-pub use notes::{NoteLine, Notes, Pinned};
+pub use notes::{Earlier, NoteLine, Notes, Pinned};
 pub use policies::{Policies, PolicyChanges};
 pub use policy::{Overflow, Policy, Profile, SystemRole, Target};
+pub use rehearse::{Rehearsal, Share, Shares, Step, Totals, requests};
+pub use report::{Fate, FitError, Fitted, MessageRow, Report};
+pub use trail::{Common, Trail, Trails};

@@ -17,12 +17,17 @@ pub struct Notes {
     /// The profile block shown earlier in this conversation (empty = none was): it stays as it is, and what is newer in
     /// `profile` goes to the recollection.
     pub keep_profile: Option<Arc<str>>,
+    /// The recollections shown with earlier user turns, in their order. Those of long turns stay in place.
+    pub earlier: Vec<Earlier>,
 }
 
 impl Notes {
     /// Whether there is nothing to show.
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        if self.earlier.iter().any(|earlier| !earlier.block.is_empty()) {
+            return false;
+        }
         let pinned = self.pinned.as_ref().is_some_and(|p| !p.profile.is_empty() || !p.recollection.is_empty());
         let kept = self.keep_profile.as_ref().is_some_and(|block| !block.is_empty());
         match self.pinned {
@@ -39,6 +44,15 @@ pub struct Pinned {
     pub profile: Arc<str>,
     /// The recollection block.
     pub recollection: Arc<str>,
+}
+
+/// The recollection block of an earlier user turn, as it was shown there, fence included; empty = none was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// The turn's user message, by its place in the request.
+    pub message: usize,
+    /// The block.
+    pub block: Arc<str>,
 }
 
 /// One memory, as one line of text.

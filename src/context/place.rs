@@ -43,8 +43,12 @@ pub(super) fn profile_place(request: &ChatRequest, first_kept: usize, role: Syst
 
 /// Returns where the recollection goes: only the newest user message will do.
 pub(super) fn recollection_place(request: &ChatRequest) -> Option<Place> {
-    let at = request.newest_user()?;
-    takes_text(request.messages()[at].content).then_some(Place::Head(at))
+    head(request, request.newest_user()?)
+}
+
+/// Returns the head of a message, if text can stand there.
+pub(super) fn head(request: &ChatRequest, at: usize) -> Option<Place> {
+    takes_text(request.messages().get(at)?.content).then_some(Place::Head(at))
 }
 
 fn takes_text(content: Content) -> bool {

@@ -25,6 +25,8 @@ pub(super) struct Blocks {
     pub(super) recollection: Arc<str>,
     /// Tokens of both.
     pub(super) tokens: usize,
+    /// Tokens of the profile block.
+    pub(super) profile_tokens: usize,
     /// The facts that stand in them.
     pub(super) facts: Vec<FactId>,
     /// The episodes that stand in them.
@@ -84,9 +86,10 @@ pub(super) fn blocks<'a>(notes: &'a Notes, room: usize, most: Sensitivity, count
     let (profile_head, recollection_head) = (head(PROFILE_HEAD), head(RECOLLECTION_HEAD));
     let rest = shrink(&mut profile, PROFILE_TOKENS.saturating_sub(profile_head));
     recollection.splice(0..0, rest);
-    drop_weakest(&mut profile, &mut recollection, room - fixed, profile_head, recollection_head);
+    drop_weakest(&mut profile, &mut recollection, room.saturating_sub(fixed), profile_head, recollection_head);
 
-    out.tokens = fixed + cost(&profile, profile_head) + cost(&recollection, recollection_head);
+    out.profile_tokens = fixed + cost(&profile, profile_head);
+    out.tokens = out.profile_tokens + cost(&recollection, recollection_head);
     out.facts.extend(profile.iter().chain(&recollection).filter_map(|line| line.note.fact));
     out.episodes.extend(recollection.iter().filter_map(|line| line.note.episode));
     if !profile.is_empty() {
@@ -106,6 +109,7 @@ fn whole_blocks(profile: &Arc<str>, recollection: &Arc<str>, room: usize, counte
     if first <= room {
         out.profile = Arc::clone(profile);
         out.tokens = first;
+        out.profile_tokens = first;
     }
     if out.tokens + second <= room {
         out.recollection = Arc::clone(recollection);
@@ -167,7 +171,7 @@ fn weakest(lines: &[Line<'_>], critical: bool) -> Option<usize> {
 }
 
 /// What a block of ours costs: counted line by line, since lines are what comes again.
-fn block_tokens(block: &str, counter: &Counter, rules: Rules) -> usize {
+pub(super) fn block_tokens(block: &str, counter: &Counter, rules: Rules) -> usize {
     if block.is_empty() {
         return 0;
     }

@@ -82,7 +82,8 @@ pub(super) fn shorten(
     None
 }
 
-/// Returns the long results of tools to shorten (`profile = "task"`): all but those that the model has not answered yet.
+/// Returns all long results of tools, shortened (`profile = "task"`), but those that the model has not answered yet. When each of
+/// them is really shortened, the cut says.
 pub(super) fn tool_results(request: &ChatRequest, text: &str, (counter, rules): (&Counter, Rules)) -> Vec<Shortened> {
     let messages = request.messages();
     let answered = messages.iter().rposition(|m| m.role == Role::Assistant).unwrap_or(0);

@@ -48,6 +48,7 @@ fn run(body: &str, notes: &Notes, target: &Target, policy: &Policy) -> Result<Fi
         budget_header: None,
         counter: &Counter::new(1 << 14),
         digests: Some(&Digests::new(1 << 16)),
+        trails: None,
         strip_own_fence: true,
         figures: true,
     })
@@ -226,6 +227,7 @@ mod bytes_that_stay {
             budget_header: None,
             counter: &Counter::new(1 << 10),
             digests: None,
+            trails: None,
             strip_own_fence: true,
             figures: false,
         };
@@ -484,8 +486,15 @@ mod properties {
         message
     }
 
+    /// What was shown with each earlier user message that can hold it.
+    fn earlier(messages: &[Value]) -> Vec<Earlier> {
+        let users = (0..newest_turn(messages)).filter(|&i| messages[i]["role"] == "user");
+        let block = |i: usize| format!("<backstory-notes>\nNotes.\n- shown with message {i}\n</backstory-notes>");
+        users.map(|message| Earlier { message, block: block(message).into() }).collect()
+    }
+
     fn newest_turn(messages: &[Value]) -> usize {
-        messages.iter().rposition(|m| m["role"] == "user").unwrap()
+        messages.iter().rposition(|m| m["role"] == "user").unwrap_or(0)
     }
 
     proptest! {
@@ -493,10 +502,11 @@ mod properties {
 
         #[test]
         fn every_promise_of_the_cut_holds(
-            messages in conversations(), limit in 40_usize..700, memory_tokens in 0_usize..300, low_water in 0.3..1.0_f64, remembers in any::<bool>(),
+            messages in conversations(), limit in 40_usize..900, memory_tokens in 0_usize..300, low_water in 0.3..1.0_f64, remembers in any::<bool>(),
+            sticky_tokens in 0_usize..120,
         ) {
-            let policy = Policy { memory_tokens, low_water, ..budget(limit) };
-            let notes = if remembers { notes() } else { Notes::default() };
+            let policy = Policy { memory_tokens, low_water, sticky_tokens, ..budget(limit) };
+            let notes = if remembers { Notes { earlier: earlier(&messages), ..notes() } } else { Notes::default() };
             let body = request_of(&messages);
             let newest = newest_turn(&messages);
             let fitted = match run(&body, &notes, &Target::default(), &policy) {
@@ -515,8 +525,9 @@ mod properties {
             let counted = independent_count(&sent);
             let said = fitted.report.sent.unwrap();
             prop_assert!(counted <= limit, "{counted} > {limit}");
-            prop_assert!(counted <= said && said <= counted + 16, "said {said}, is {counted}");
-            prop_assert!(fitted.report.memory_tokens <= memory_tokens);
+            let n_earlier = fitted.earlier.len();
+            prop_assert!(counted <= said && said <= counted + 16 + 6 * n_earlier, "said {said}, is {counted}");
+            prop_assert!(fitted.report.memory_tokens - fitted.report.earlier_tokens <= memory_tokens);
             prop_assert_eq!(fitted.report.counted, Some(independent_count(&json!({"messages": messages}))));
 
             // Order is kept, what is kept is the client's own, and what must stay is whole.
@@ -544,12 +555,72 @@ mod properties {
         }
 
         #[test]
+        fn no_cache_and_no_other_target_changes_what_is_sent(
+            messages in conversations(), limit in 60_usize..700, smaller in 40_usize..300, memory_tokens in 0_usize..200, task in any::<bool>(),
+        ) {
+            let profile = if task { Profile::Task } else { Profile::Chat };
+            let policy = Policy { memory_tokens, profile, sticky_tokens: 50, ..budget(limit) };
+            let (counter, digests, trails) = (Counter::new(1 << 14), Digests::new(1 << 16), Trails::new(1 << 16));
+            let notes = notes();
+            let sent = |messages: &[Value], policy: &Policy| {
+                let request = decode(&request_of(messages));
+                let chain = chain(&Scope::new("t", "n", "s"), &request);
+                let notes = Notes { earlier: earlier(messages), ..notes.clone() };
+                fit(&FitInput {
+                    request: &request, chain: Some(&chain), notes: &notes, target: &Target::default(), policy, budget_header: None,
+                    counter: &counter, digests: Some(&digests), trails: Some(&trails), strip_own_fence: true, figures: true,
+                }).map(|fitted| (fitted.body, fitted.report))
+            };
+            // A gateway that saw the whole conversation, and a smaller target's turn between.
+            for end in 1..=messages.len() {
+                let _ = sent(&messages[..end], &policy);
+            }
+            let before = sent(&messages, &policy);
+            let _ = sent(&messages, &Policy { max_input_tokens: smaller, ..policy.clone() });
+            prop_assert_eq!(&sent(&messages, &policy), &before);
+            // One that was started a moment ago.
+            let fresh = run(&request_of(&messages), &Notes { earlier: earlier(&messages), ..notes.clone() }, &Target::default(), &policy);
+            prop_assert_eq!(&fresh.map(|fitted| (fitted.body, fitted.report)), &before);
+        }
+
+        #[test]
+        fn for_agents_results_are_shortened_and_all_else_is_whole(
+            mut messages in conversations(), limit in 300_usize..3000, words in 600_usize..900,
+        ) {
+            for (at, message) in messages.iter_mut().enumerate().filter(|(_, m)| m["role"] == "tool") {
+                message["content"] = format!("{at} {}", "word ".repeat(words)).into();
+            }
+            let policy = Policy { profile: Profile::Task, ..budget(limit) };
+            let Ok(fitted) = run(&request_of(&messages), &Notes::default(), &Target::default(), &policy) else { return Ok(()) };
+            let sent = body_of(&fitted);
+            let out = sent["messages"].as_array().unwrap();
+            prop_assert!(independent_count(&sent) <= limit);
+            prop_assert_eq!(out.len() + fitted.report.cut, messages.len());
+            let mut at = messages.len();
+            let mut n_short = 0;
+            for message in out.iter().rev() {
+                let short = message["content"].as_str().is_some_and(|text| text.contains("tokens left out"));
+                n_short += usize::from(short);
+                let found = (0..at).rfind(|&i| match short {
+                    true => messages[i]["role"] == "tool" && messages[i]["tool_call_id"] == message["tool_call_id"],
+                    false => messages[i] == own(message),
+                });
+                prop_assert!(found.is_some(), "not the client's: {message}");
+                at = found.unwrap();
+            }
+            prop_assert_eq!(n_short, fitted.report.shortened);
+            for row in &fitted.report.messages {
+                prop_assert!(row.sent <= row.tokens);
+            }
+        }
+
+        #[test]
         fn trimming_a_trimmed_request_changes_nothing(messages in conversations(), limit in 60_usize..700) {
             let request = |body: &str| {
                 let request = decode(body);
                 let input = FitInput {
                     request: &request, chain: None, notes: &Notes::default(), target: &Target::default(), policy: &budget(limit),
-                    budget_header: None, counter: &Counter::new(1 << 12), digests: None, strip_own_fence: false, figures: true,
+                    budget_header: None, counter: &Counter::new(1 << 12), digests: None, trails: None, strip_own_fence: false, figures: true,
                 };
                 fit(&input).map(|fitted| String::from_utf8(fitted.body.to_vec()).unwrap())
             };

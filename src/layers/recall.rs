@@ -8,11 +8,11 @@ use tokio_util::task::TaskTracker;
 
 use super::reserve::Reservation;
 use super::stage::Stage;
-use crate::base::GatewayError;
-use crate::context::{self, Notes, Pinned};
+use crate::base::{GatewayError, Time};
+use crate::context::{self, Earlier, Notes, Pinned};
 use crate::conversation::{self, Chain, fence};
 use crate::exchange::{self, Call, Funded, MemoryOutcome, Recalled, Why};
-use crate::memory::{Recollection, Scope};
+use crate::memory::{Recollection, Scope, Sensitivity};
 use crate::recall::{self, Exclude, Query};
 use crate::states::States;
 use crate::store::{StateKey, StoreError, TurnState};
@@ -23,6 +23,8 @@ use crate::wire::{ChatRequest, Role};
 const SHORT_QUERY_CHARS: usize = 40;
 /// How much of what came before is taken, in characters.
 const BEFORE_CHARS: usize = 400;
+/// So many long user turns are looked at for a block that stays in place: the newest.
+const MAX_EARLIER: usize = 32;
 /// The longest question that is looked up, in characters; the rest of a longer one is passed over.
 const MAX_QUERY_CHARS: usize = 4_000;
 
@@ -100,10 +102,12 @@ impl Recall {
         let state = |prefix| StateKey { scope: scope.clone(), prefix };
 
         // A tool loop: the block that was shown with this user message stands where it stood, byte for byte.
+        let earlier = self.earlier(call, chat, scope, chain).await?;
         if chain.is_tool_loop()
             && let Some(pin) = self.states.get(&state(chain.prefixes[newest]), now).await?
+            && self.still_shown(call, scope, &pin, now).await?
         {
-            return Ok(pinned(&pin, chain, epoch));
+            return Ok(pinned(&pin, earlier, chain, epoch));
         }
         let kept = match chain.previous_turn() {
             Some(prefix) => self.states.get(&state(prefix), now).await?,
@@ -118,6 +122,7 @@ impl Recall {
             None => notes.profile.iter().filter_map(|line| line.fact).collect(),
         };
         notes.keep_profile = kept.map(|kept| Arc::clone(&kept.profile));
+        notes.earlier = earlier;
         Ok(exchange::Recall {
             outcome: MemoryOutcome::Asked { degraded: found.degraded },
             chain: Some(Arc::clone(chain)),
@@ -127,6 +132,46 @@ impl Recall {
             revision: found.revision,
             epoch,
         })
+    }
+
+    /// The recollections shown with earlier, long user turns: they may stay in place, which Fit decides by the tokens. Only those that
+    /// are kept and of which everything still holds; without, the turn stands as the client sent it.
+    async fn earlier(
+        &self,
+        call: &Call,
+        chat: &ChatRequest,
+        scope: &Scope,
+        chain: &Chain,
+    ) -> Result<Vec<Earlier>, StoreError> {
+        // A block does not say how sensitive it is.
+        if call.principal.max_sensitivity < Sensitivity::Sensitive {
+            return Ok(Vec::new());
+        }
+        let (now, messages) = (call.stamp.at, chat.messages());
+        // No token is shorter than a byte.
+        let is_long =
+            |turn: &&[usize]| messages[turn[1]].span.start - messages[turn[0]].span.start > call.policy.sticky_tokens;
+        let mut turns: Vec<usize> =
+            chain.users().windows(2).rev().filter(is_long).take(MAX_EARLIER).map(|turn| turn[0]).collect();
+        turns.reverse();
+        let mut out = Vec::new();
+        for message in turns {
+            let key = StateKey { scope: scope.clone(), prefix: chain.prefixes[message] };
+            if let Some(pin) = self.states.get(&key, now).await?
+                && !pin.recollection.is_empty()
+                && self.still_shown(call, scope, &pin, now).await?
+            {
+                out.push(Earlier { message, block: Arc::clone(&pin.recollection) });
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether what was shown may be shown again: nothing of it was erased or retired since.
+    async fn still_shown(&self, call: &Call, scope: &Scope, pin: &TurnState, now: Time) -> Result<bool, StoreError> {
+        let mut scopes = vec![scope.clone()];
+        scopes.extend(call.identity.also_read.iter().cloned());
+        self.recall.still_hold(&scopes, &pin.facts, &pin.episodes, now).await
     }
 
     fn query(&self, call: &Call, chat: &ChatRequest, scope: &Scope, chain: &Chain, newest: usize) -> Query {
@@ -169,9 +214,10 @@ fn without(outcome: MemoryOutcome, chain: Option<Arc<Chain>>) -> exchange::Recal
     }
 }
 
-fn pinned(pin: &TurnState, chain: &Arc<Chain>, epoch: i64) -> exchange::Recall {
+fn pinned(pin: &TurnState, earlier: Vec<Earlier>, chain: &Arc<Chain>, epoch: i64) -> exchange::Recall {
     let notes = Notes {
         pinned: Some(Pinned { profile: Arc::clone(&pin.profile), recollection: Arc::clone(&pin.recollection) }),
+        earlier,
         ..Notes::default()
     };
     let outcome = MemoryOutcome::Pinned { n_facts: pin.facts.len(), n_episodes: pin.episodes.len() };

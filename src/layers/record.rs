@@ -20,12 +20,12 @@ use super::reserve::Reservation;
 use super::tee::{Tee, TeeOptions};
 use super::turn::{self, Answered, Ended};
 use crate::base::{Clock, GatewayError};
-use crate::context::Fitted;
+use crate::context::{Common, Fitted, Trails};
 use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
 use crate::jobs::Committed;
 use crate::states::States;
 use crate::store::{StateKey, TurnState};
-use crate::telemetry::{Direction, Metrics};
+use crate::telemetry::{Direction, Metrics, PromptPart, PromptTurn};
 use crate::upstream::UpstreamBody;
 use crate::wire::Usage;
 
@@ -45,6 +45,8 @@ impl Record {
 pub struct RecordSettings {
     /// Conversation states, for the next request of a tool loop.
     pub states: Arc<States>,
+    /// How the last request of each conversation was sent: tells how much of its prompt the next one repeats.
+    pub trails: Arc<Trails>,
     /// Tells when an exchange ended.
     pub clock: Arc<dyn Clock>,
     /// Counts tokens, cuts and releases.
@@ -194,7 +196,7 @@ impl Outcome {
         if !context.is_empty() {
             set(headers, "x-backstory-context", &context);
         }
-        let with_memory = fitted.as_ref().is_some_and(|f| !f.profile.is_empty() || !f.recollection.is_empty());
+        let with_memory = fitted.as_ref().is_some_and(Fitted::shows_memory);
         if with_memory {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
@@ -215,6 +217,7 @@ impl Outcome {
             return Response::from_parts(parts, body_of(body));
         }
         if let Some(fitted) = fitted {
+            self.follow(&target, &fitted);
             self.state = turn::state(&self.call, &self.recall, &fitted);
             if let Some((key, state)) = self.state.clone() {
                 self.shared.states.put(key, self.recall.epoch, state);
@@ -232,6 +235,14 @@ impl Outcome {
         let metrics = Arc::clone(&self.shared.metrics);
         let tee = Tee::new(body, self, &options, metrics);
         Response::from_parts(parts, tee.boxed_unsync())
+    }
+
+    /// Measures how much of the prompt the last request of this conversation had in common with this one.
+    fn follow(&self, target: &str, fitted: &Fitted) {
+        let Some(trail) = &fitted.trail else { return };
+        if let Some(common) = self.shared.trails.follow(target, trail) {
+            observe(&self.shared.metrics, &common);
+        }
     }
 
     /// Whether the end of this exchange goes into the outbox with something to learn from.
@@ -253,6 +264,23 @@ impl fmt::Debug for Outcome {
     }
 }
 
+fn observe(metrics: &Metrics, common: &Common) {
+    let turn = match (common.newly_cut, common.is_tool_loop) {
+        (true, _) => PromptTurn::Cut,
+        (false, true) => PromptTurn::ToolLoop,
+        (false, false) => PromptTurn::Chat,
+    };
+    let parts = [
+        (PromptPart::Prefix, common.tokens, common.bytes),
+        (PromptPart::New, common.all_tokens - common.tokens, common.all_bytes - common.bytes),
+    ];
+    for (part, tokens, bytes) in parts {
+        metrics.prompt_tokens.add(turn, part, tokens as u64);
+        metrics.prompt_bytes.add(turn, part, bytes as u64);
+    }
+    metrics.prefix_share.observe(common.share());
+}
+
 /// A body that is passed on as it is.
 fn body_of(body: UpstreamBody) -> ReplyBody {
     http_body_util::StreamBody::new(futures_util::stream::unfold(body, |mut body| async move {
@@ -272,7 +300,7 @@ pub fn memory_header(recall: &Recall, fitted: Option<&Fitted>, full: bool) -> St
     if let MemoryOutcome::Pinned { n_facts, n_episodes } = recall.outcome {
         (facts, episodes) = (n_facts, n_episodes);
     }
-    let shown = fitted.is_some_and(|f| !f.profile.is_empty() || !f.recollection.is_empty());
+    let shown = fitted.is_some_and(Fitted::shows_memory);
     let hit = format!("hit; facts={facts}; episodes={episodes}; tokens={tokens}");
     match recall.outcome {
         MemoryOutcome::Skipped(reason) => format!("skipped; reason={reason}"),

@@ -82,6 +82,7 @@ pub(super) fn finished(call: &Call, recall: &Recall, answered: Option<&Answered>
         detail: json!({
             "profile": &*answered.fitted.profile,
             "recollection": &*answered.fitted.recollection,
+            "earlier": answered.fitted.earlier.iter().map(|block| &**block).collect::<Vec<_>>(),
             "facts": answered.fitted.facts_shown,
             "episodes": answered.fitted.episodes_shown,
             "why": recall.why.iter().map(|w| json!({"id": w.id, "score": w.score, "reason": w.reason})).collect::<Vec<_>>(),
@@ -128,9 +129,9 @@ fn turn(
         Said { role: Speaker::Assistant, text, hash }
     });
     let shown = answered
-        .map(|a| [&a.fitted.profile, &a.fitted.recollection].map(|block| block.to_string()))
         .into_iter()
-        .flatten()
+        .flat_map(|a| [&a.fitted.profile, &a.fitted.recollection].into_iter().chain(&a.fitted.earlier))
+        .map(|block| block.to_string())
         .filter(|block| !block.is_empty())
         .collect();
     Some(Turn {

@@ -14,7 +14,7 @@ use super::query::{Query, RecallConfig};
 use super::rank::{Asked, Purpose, rank};
 use super::scoped::Scoped;
 use super::source::{ScopeData, Source};
-use crate::base::EpisodeId;
+use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::{Fact, RecalledEpisode, Recollection, Scope};
 use crate::store::{Learned, Store, StoreError};
 
@@ -128,6 +128,31 @@ impl Recall {
         let entry = self.entry(scope).await?;
         let scoped = read(&entry);
         Ok((scoped.revision, scoped.facts()))
+    }
+
+    /// Whether all of these facts are current and all of these episodes are still there, in any of the scopes, so that what was made of
+    /// them may be shown again.
+    ///
+    /// # Errors
+    /// When a scope cannot be read.
+    pub async fn still_hold(
+        &self,
+        scopes: &[Scope],
+        facts: &[FactId],
+        episodes: &[EpisodeId],
+        now: Time,
+    ) -> Result<bool, StoreError> {
+        let (mut facts, mut episodes) = (facts.to_vec(), episodes.to_vec());
+        for scope in scopes {
+            if facts.is_empty() && episodes.is_empty() {
+                break;
+            }
+            let entry = self.entry(scope).await?;
+            let scoped = read(&entry);
+            facts.retain(|id| !scoped.is_current(*id, now));
+            episodes.retain(|id| !scoped.index.holds(*id));
+        }
+        Ok(facts.is_empty() && episodes.is_empty())
     }
 
     /// Episodes of a scope in which a value occurs word for word; none when the scope is not in memory.

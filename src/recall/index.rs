@@ -127,6 +127,11 @@ impl Index {
         self.free.push(doc);
     }
 
+    /// Whether an episode is here and tells nothing that was retired since.
+    pub(super) fn holds(&self, id: EpisodeId) -> bool {
+        self.by_id.get(&id).and_then(|&doc| self.doc(doc)).is_some_and(|doc| doc.episode.retired_facts.is_empty())
+    }
+
     /// Takes out the oldest until no more than `max` are left.
     pub(super) fn shrink(&mut self, max: usize) {
         while self.len() > max {

@@ -81,6 +81,12 @@ impl Scoped {
         })
     }
 
+    /// Whether a fact is known here and holds now.
+    pub(super) fn is_current(&self, id: FactId, now: Time) -> bool {
+        let current = |known: &Known| known.fact.is_current() && known.fact.valid_to.is_none_or(|end| now < end);
+        self.facts.get(&id).is_some_and(current)
+    }
+
     /// Episodes in which a value occurs word for word.
     pub(super) fn mentioning(&self, value: &str) -> Vec<EpisodeId> {
         let value = text::fold(value.trim().into()).into_owned();

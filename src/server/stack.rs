@@ -38,6 +38,7 @@ where
         // Below everything that refuses, so that each request it sees has an outcome; it sees every byte of the reply.
         .layer(Record::new(RecordSettings {
             states: Arc::clone(&app.states),
+            trails: Arc::clone(&app.trails),
             clock: Arc::clone(&app.clock),
             metrics: Arc::clone(&app.metrics),
             commit_wait: app.settings.commit_wait,

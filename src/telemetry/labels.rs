@@ -223,6 +223,28 @@ label! {
 }
 
 label! {
+    /// What kind of request a prompt is of, for how much of it the request before had.
+    PromptTurn = "turn" {
+        /// A new user turn.
+        Chat = "chat",
+        /// The same user turn, going on.
+        ToolLoop = "tool_loop",
+        /// The first one after a cut.
+        Cut = "cut",
+    }
+}
+
+label! {
+    /// A part of a prompt.
+    PromptPart = "part" {
+        /// What it has in common with the last request of its conversation, from the beginning on.
+        Prefix = "prefix",
+        /// All behind that.
+        New = "new",
+    }
+}
+
+label! {
     /// How an attempt ended.
     AttemptOutcome = "outcome" {
         /// 2xx to its end.
@@ -341,6 +363,8 @@ mod tests {
         check::<FactAction>();
         check::<LearnedAs>();
         check::<Direction>();
+        check::<PromptTurn>();
+        check::<PromptPart>();
         check::<AttemptOutcome>();
         check::<AskPurpose>();
         check::<AskOutcome>();

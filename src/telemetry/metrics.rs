@@ -17,8 +17,8 @@ use prometheus_client::registry::Registry;
 
 use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, WindowEnd};
 use super::labels::{
-    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, RecallOutcome,
-    Route,
+    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, PromptPart,
+    PromptTurn, RecallOutcome, Route,
 };
 
 /// The content type of [`Metrics::render`].
@@ -151,6 +151,12 @@ pub struct Metrics {
     pub tokens: Counters<Direction>,
     /// Messages that were cut.
     pub cut_messages: Counter,
+    /// Tokens of prompts that had one before them in their conversation: in the common prefix, and behind it.
+    pub prompt_tokens: Counters2<PromptTurn, PromptPart>,
+    /// The same in bytes.
+    pub prompt_bytes: Counters2<PromptTurn, PromptPart>,
+    /// Share of a prompt's tokens that it has in common with the last one of its conversation, from the beginning on.
+    pub prefix_share: Histogram,
     /// Our estimate of a prompt's tokens against upstream's count: (estimate − count) / count.
     pub token_estimate_error: Histogram,
     in_flight: Gauge,
@@ -227,6 +233,18 @@ impl Metrics {
             extract_seconds: histogram(&mut r, "extract_seconds", "Time of learning from one exchange", FAST),
             tokens: Counters::register(&mut r, "tokens", "Tokens by what they were for"),
             cut_messages: counter(&mut r, "context_cut_messages", "Messages left out to keep a budget"),
+            prompt_tokens: Counters2::register(
+                &mut r,
+                "prompt_tokens",
+                "Prompt tokens by whether the conversation's last request began with them too",
+            ),
+            prompt_bytes: Counters2::register(&mut r, "prompt_bytes", "The same in bytes"),
+            prefix_share: histogram(
+                &mut r,
+                "prompt_prefix_ratio",
+                "Share of a prompt's tokens in the common prefix with the conversation's last request",
+                SHARE,
+            ),
             token_estimate_error: histogram(
                 &mut r,
                 "token_estimate_error_ratio",
@@ -322,6 +340,8 @@ pub fn raise_to(counter: &Counter, total: u64) {
 const FAST: &[f64] = &[0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
 /// Buckets from 10 ms to 5 min.
 const SLOW: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+/// Buckets of a share.
+const SHARE: &[f64] = &[0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0];
 /// Buckets of a relative error.
 const ERROR: &[f64] = &[-0.5, -0.2, -0.1, -0.05, -0.02, -0.01, 0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 

@@ -11,7 +11,7 @@ pub mod names;
 pub use init::{LogFormat, init};
 pub use labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, WindowEnd};
 pub use labels::{
-    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, RecallOutcome,
-    Route,
+    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, PromptPart,
+    PromptTurn, RecallOutcome, Route,
 };
 pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Metrics, raise_to};

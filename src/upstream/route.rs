@@ -21,7 +21,7 @@ use super::passthrough::unanswered;
 use super::plan::{Routes, Target};
 use super::provider::Auth;
 use crate::base::{ErrorKind, GatewayError};
-use crate::context::{self, Digests, FitError, FitInput, Fitted};
+use crate::context::{self, Digests, FitError, FitInput, Fitted, Trails};
 use crate::exchange::{Call, Payload, Recalled, Routed};
 use crate::telemetry::{AttemptOutcome, Metrics, names};
 use crate::tokens::Counter;
@@ -63,6 +63,7 @@ struct Shared {
     routes: Arc<Routes>,
     counter: Arc<Counter>,
     digests: Arc<Digests>,
+    trails: Arc<Trails>,
     timeouts: Timeouts,
     retry: Retry,
     metrics: Arc<Metrics>,
@@ -96,11 +97,12 @@ impl Route {
         routes: Arc<Routes>,
         counter: Arc<Counter>,
         digests: Arc<Digests>,
+        trails: Arc<Trails>,
         timeouts: Timeouts,
         retry: Retry,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self(Arc::new(Shared { routes, counter, digests, timeouts, retry, metrics, started: Instant::now() }))
+        Self(Arc::new(Shared { routes, counter, digests, trails, timeouts, retry, metrics, started: Instant::now() }))
     }
 
     /// Returns what would be sent to the first target, and its label; nobody is called.
@@ -275,6 +277,7 @@ impl Shared {
         let fit = {
             let (call, recall, target) = (Arc::clone(call), Arc::clone(&request.recall), Arc::clone(target));
             let (counter, digests) = (Arc::clone(&self.counter), Arc::clone(&self.digests));
+            let trails = Arc::clone(&self.trails);
             move || {
                 let Payload::Chat(chat) = &call.payload else {
                     unreachable!("only chat is fitted");
@@ -289,6 +292,7 @@ impl Shared {
                     budget_header: call.budget_header,
                     counter: &counter,
                     digests: Some(&digests),
+                    trails: counted.then_some(&*trails),
                     figures: counted,
                     strip_own_fence: memory,
                 })

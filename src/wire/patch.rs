@@ -30,6 +30,14 @@ impl Patches {
         self.0.is_empty()
     }
 
+    /// Returns the changes in the order of their place, as ranges of the old text and what stands there now.
+    #[must_use]
+    pub fn in_order(&self) -> Vec<(Span, &str)> {
+        let mut order: Vec<(Span, &str)> = self.0.iter().map(|(span, with)| (*span, with.as_str())).collect();
+        order.sort_by_key(|(span, _)| span.start);
+        order
+    }
+
     /// The offset of the first changed byte.
     #[must_use]
     pub fn first(&self) -> Option<usize> {
@@ -42,8 +50,7 @@ impl Patches {
         if self.0.is_empty() {
             return body.clone();
         }
-        let mut order: Vec<&(Span, String)> = self.0.iter().collect();
-        order.sort_by_key(|(span, _)| span.start);
+        let order = self.in_order();
         let grown: usize = order.iter().map(|(_, with)| with.len()).sum();
         let mut out = BytesMut::with_capacity(body.len() + grown);
         let mut at = 0;

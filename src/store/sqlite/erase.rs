@@ -169,7 +169,7 @@ mod tests {
         ("marks", "where jobs stand, nobody's data"),
         ("keys", "of tenants, not of people"),
         ("key_secrets", "of tenants, not of people"),
-        ("spending", "tokens of a tenant's day"),
+        ("model_spending", "tokens of a tenant's day"),
         ("subject_use", "deleted by the subject's hash, for all scopes at once"),
     ];
 
