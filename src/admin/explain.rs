@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::base::{ExchangeId, GatewayError, RequestId};
-use crate::context::{Fate, Fitted};
+use crate::context::{Allowance, Fate, Fitted, Policy, Report};
 use crate::exchange::{Authenticated, Recalled, Stamp};
 use crate::layers::{Decode, Identify, Kind, Stage, context_header, memory_header, read_body, respond};
 use crate::telemetry::{Outcome, Route};
@@ -51,11 +51,12 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
         target,
         memory: memory_header(&recalled.recall, Some(&fitted), false),
         context: context_header(&fitted),
-        tokens: table(&fitted),
+        tokens: table(&fitted, &recalled.call.policy),
         digest: fitted.report.digest.to_string(),
         recalled: json!({
             "profile": &*fitted.profile,
             "recollection": &*fitted.recollection,
+            "earlier": fitted.earlier.iter().map(|block| &**block).collect::<Vec<_>>(),
             "facts": fitted.facts_shown,
             "episodes": fitted.episodes_shown,
             "why": why,
@@ -78,7 +79,7 @@ struct Explained {
 }
 
 /// The token table: a row for each of the client's messages, and the sums.
-fn table(fitted: &Fitted) -> Value {
+fn table(fitted: &Fitted, policy: &Policy) -> Value {
     let report = &fitted.report;
     let rows: Vec<Value> = report
         .messages
@@ -90,18 +91,62 @@ fn table(fitted: &Fitted) -> Value {
                 Fate::Kept => "kept",
                 Fate::Cut => "cut",
             };
-            json!({"message": index, "role": row.role.as_str(), "tokens": row.tokens, "fate": fate})
+            let why = Some(row.why).filter(|why| !why.is_empty());
+            json!({"message": index, "role": row.role.as_str(), "tokens": row.tokens, "sent": row.sent, "fate": fate, "why": why})
         })
         .collect();
     json!({
         "messages": rows,
         "fixed": report.fixed,
         "memory": report.memory_tokens,
+        "profile": report.profile_tokens,
+        "recollection": report.memory_tokens - report.profile_tokens - report.earlier_tokens,
+        "earlier": report.earlier_tokens,
+        "digest": report.digest_tokens,
         "counted": report.counted,
         "sent": report.sent,
         "cut": report.cut,
         "shortened": report.shortened,
         "budget": report.budget,
+        "low_water": report.low_water,
+        "allowance": allowance(&report.allowance, policy),
+        "why": why_cut(report),
+    })
+}
+
+/// How the budget came about.
+fn allowance(allowance: &Allowance, policy: &Policy) -> Value {
+    let mut of = Vec::new();
+    if policy.max_input_tokens > 0 {
+        of.push(format!("max_input_tokens {}", policy.max_input_tokens));
+    }
+    match allowance.window {
+        Some(window) => {
+            let Allowance { output_reserve, margin, .. } = *allowance;
+            let left = window.saturating_sub(output_reserve + margin);
+            of.push(format!("window {window} - reply {output_reserve} - margin {margin} = {left}"));
+        }
+        None => of.push("window unknown".to_owned()),
+    }
+    let budget = allowance.budget.map_or_else(|| "none".to_owned(), |budget| budget.to_string());
+    json!({
+        "window": allowance.window,
+        "output_reserve": allowance.output_reserve,
+        "margin": allowance.margin,
+        "max_input_tokens": policy.max_input_tokens,
+        "memory_tokens": policy.memory_tokens,
+        "why": format!("{budget}: the smallest of {}", of.join(", ")),
+    })
+}
+
+/// Why something was cut or shortened; nothing when nothing was.
+fn why_cut(report: &Report) -> Option<String> {
+    let (counted, budget) = (report.counted?, report.budget?);
+    (report.cut + report.shortened > 0).then(|| {
+        format!(
+            "{counted} tokens are more than {budget}: {} messages left out, {} texts shortened, down to {} with room for memory and digest",
+            report.cut, report.shortened, report.low_water
+        )
     })
 }
 

@@ -10,10 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::dry_run::DryRunArgs;
 use super::{ConfigArgs, complain, say};
 use crate::admin;
 use crate::app::{Parts, build};
-use crate::base::{SystemClock, SystemRandom};
+use crate::base::{Secret, SystemClock, SystemRandom};
 use crate::config::SystemEnv;
 
 /// Arguments of `explain`.
@@ -30,10 +31,12 @@ pub(super) struct ExplainArgs {
     /// A lower budget, in tokens (header x-backstory-budget)
     #[arg(long, value_name = "TOKENS")]
     budget: Option<u32>,
+    #[command(flatten)]
+    dry_run: DryRunArgs,
     /// Print the JSON answer instead of a table
     #[arg(long)]
     json: bool,
-    /// The request body: a file, or - for standard input
+    /// The request body (with --dry-run: a conversation): a file, or - for standard input
     #[arg(value_name = "FILE")]
     file: String,
 }
@@ -55,6 +58,10 @@ pub(super) async fn run(args: ExplainArgs) -> ExitCode {
 async fn explain(args: &ExplainArgs) -> Result<String, String> {
     let config = args.config.load().map_err(|errors| errors.to_string())?;
     let body = read(&args.file).map_err(|error| format!("{} cannot be read: {error}", args.file))?;
+    if args.dry_run.is_wanted() {
+        let key = args.key.as_deref().map(Secret::from);
+        return args.dry_run.run(&config, key.as_ref(), &body, args.json);
+    }
     let parts = Parts { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
     let app = build(&config, &SystemEnv, parts).await.map_err(|error| error.to_string())?;
     // Nothing is learned here: the background work ends before it begins.
@@ -102,40 +109,45 @@ struct Raw<'a> {
     request: &'a RawValue,
 }
 
+/// A table for people; the request itself last, as it would be sent.
 fn table(answer: &Value, request: &str) -> String {
     let text = |pointer: &str| match answer.pointer(pointer) {
         Some(Value::String(text)) => text.clone(),
         None | Some(Value::Null) => "-".to_owned(),
         Some(other) => other.to_string(),
     };
-    let mut out = format!(
-        "target   {}\nmemory   {}\ncontext  {}\n\n{:>7}  {:<10} {:>7}  fate\n",
-        text("/target"),
-        text("/memory"),
-        text("/context"),
-        "message",
-        "role",
-        "tokens"
-    );
+    let mut out =
+        format!("target   {}\nmemory   {}\ncontext  {}\n", text("/target"), text("/memory"), text("/context"));
+    out.push_str(&format!("budget   {}\n", text("/tokens/allowance/why")));
+    if text("/tokens/why") != "-" {
+        out.push_str(&format!("cut      {}\n", text("/tokens/why")));
+    }
+    out.push_str(&format!("\n{:>7}  {:<10} {:>8} {:>8}  {:<7} why\n", "message", "role", "tokens", "sent", "fate"));
     for row in answer.pointer("/tokens/messages").and_then(Value::as_array).into_iter().flatten() {
         let field = |name: &str| row.get(name).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
         let field = |name: &str| field(name).unwrap_or_default();
-        out.push_str(&format!(
-            "{:>7}  {:<10} {:>7}  {}\n",
+        let line = format!(
+            "{:>7}  {:<10} {:>8} {:>8}  {:<7} {}",
             field("message"),
             field("role"),
             field("tokens"),
-            field("fate")
-        ));
+            field("sent"),
+            field("fate"),
+            field("why")
+        );
+        out.push_str(&format!("{}\n", line.trim_end()));
     }
-    out.push_str(&format!(
-        "         tools, format and overhead {:>3}\n         memory {:>3}\n         counted {}, sent {}, budget {}\n",
-        text("/tokens/fixed"),
-        text("/tokens/memory"),
-        text("/tokens/counted"),
-        text("/tokens/sent"),
-        text("/tokens/budget"),
-    ));
+    let sums = [
+        ("tools, format", text("/tokens/fixed"), text("/tokens/fixed")),
+        ("profile", String::new(), text("/tokens/profile")),
+        ("recollection", String::new(), text("/tokens/recollection")),
+        ("earlier notes", String::new(), text("/tokens/earlier")),
+        ("digest", String::new(), text("/tokens/digest")),
+        ("in all", text("/tokens/counted"), text("/tokens/sent")),
+    ];
+    for (name, counted, sent) in sums {
+        out.push_str(&format!("         {name:<13} {counted:>5} {sent:>8}\n"));
+    }
     for (title, pointer) in
         [("profile", "/recalled/profile"), ("recollection", "/recalled/recollection"), ("digest", "/digest")]
     {

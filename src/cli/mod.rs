@@ -5,6 +5,7 @@
 
 mod check;
 mod doctor;
+mod dry_run;
 mod eval;
 mod explain;
 mod keys;

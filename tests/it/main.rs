@@ -7,6 +7,7 @@
 
 mod ask;
 mod bad_input;
+mod budget;
 mod context;
 mod erasure;
 mod injection;
@@ -14,6 +15,7 @@ mod isolation;
 mod keys;
 mod limits;
 mod memory;
+mod prefix;
 mod process;
 mod properties;
 mod recall;
