@@ -286,7 +286,8 @@ fn recall_config(config: &Config) -> RecallConfig {
 /// The budget policy of everyone, and of each model.
 #[must_use]
 pub fn policies(config: &Config) -> Policies {
-    let base = Policy::default().with(&policy_changes(&config.budget.changes()));
+    let soft_mark = config.summary.model.as_ref().map(|_| config.summary.soft_mark);
+    let base = Policy { soft_mark, ..Policy::default() }.with(&policy_changes(&config.budget.changes()));
     let models = config.models.iter().map(|model| (model.name.clone(), policy_changes(&model.budget)));
     Policies::new(base, models.collect())
 }

@@ -104,6 +104,23 @@ impl Cut {
     }
 }
 
+/// Where the next cut will get to at least, seen from a conversation that was cut at `cut` and is not over its budget: it will have
+/// to bring the budget down to the low-water mark, whatever is said until then. `None` when nothing would go.
+pub(super) fn next(items: &[Item], limits: Limits, cut: &Cut) -> Option<usize> {
+    let reserve = if cut.n_cut > 0 { 0 } else { limits.reserve };
+    let least = (limits.budget + reserve).saturating_sub(limits.low_water);
+    let (mut dropped, mut first_kept) = (0, cut.first_kept);
+    let starts = (cut.first_kept + 1..items.len()).filter(|&at| items[at].starts_unit);
+    for start in starts {
+        if dropped >= least {
+            break;
+        }
+        dropped += items[first_kept..start].iter().filter(|item| !item.pinned).map(|item| item.tokens).sum::<usize>();
+        first_kept = start;
+    }
+    (dropped > 0).then_some(first_kept)
+}
+
 /// Returns what the cut depends on, for each message. `tokens` and `spare` have one figure per message; none = 0.
 pub(super) fn items(request: &ChatRequest, text: &str, tokens: &[usize], spare: &[usize]) -> Vec<Item> {
     let messages = request.messages();
@@ -255,6 +272,33 @@ mod tests {
         // A cut frees 30 of 100, less the reserve: two turns at least between two cuts.
         assert!(moves.len() <= 1 + 60 / 2, "{moves:?}");
         assert!(places.windows(2).filter(|pair| pair[0] == pair[1]).count() >= 30);
+    }
+
+    /// Whatever is said next: what was foretold is cut, and little more.
+    #[test]
+    fn the_next_cut_gets_at_least_as_far_as_foretold() {
+        let turn = |n: usize| 3 + (n * 7) % 9;
+        let mut roles: Vec<(&str, usize)> = vec![("system", 12)];
+        let mut foretold = None;
+        let mut cuts = 0;
+        for n in 0..200 {
+            roles.push(("user", turn(n)));
+            let now = cut(&roles, LIMITS);
+            if let Some((before, next)) = foretold.filter(|(before, _)| *before != now.first_kept) {
+                assert!(
+                    before < next && next <= now.first_kept && now.first_kept <= next + 6,
+                    "{before} {next} {now:?}"
+                );
+                cuts += 1;
+            }
+            let messages: Vec<Value> = roles.iter().map(|(role, _)| json!({"role": role, "content": "x"})).collect();
+            let tokens: Vec<usize> = roles.iter().map(|(_, tokens)| *tokens).collect();
+            let request = request(&Value::from(messages));
+            foretold =
+                next(&items(&request, request.text(), &tokens, &[]), LIMITS, &now).map(|next| (now.first_kept, next));
+            roles.push(("assistant", turn(n + 3)));
+        }
+        assert!(cuts > 20, "{cuts}");
     }
 
     #[test]

@@ -1,9 +1,12 @@
-//! What stands for the messages that were cut: key data word for word, then what the user asked, in short.
+//! What stands for the messages that were cut: key data word for word, then a summary of the beginning where one was chosen for
+//! this cut, then what the user asked since, in short.
 //!
-//! Extractive and made by rules, so it is there at once and invents nothing. It is a function of the cut messages alone.
+//! Key data and extract are made by rules, so they are there at once and invent nothing. A digest is a function of the cut messages
+//! and of the summary chosen; which one that is is settled once for each cut, outside ([`Digests::choose`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use moka::sync::Cache;
 
@@ -11,9 +14,11 @@ use crate::conversation::{Hash, fence, message_text};
 use crate::tokens::{Counter, Rules};
 use crate::wire::{ChatRequest, Role};
 
-use super::keydata::key_data;
+use super::keydata::{KeyDatum, key_data};
 use super::lines::one_line;
 use super::render::frame_tokens;
+use super::sentence::{first_sentence, sentences};
+use super::summary::Summary;
 
 /// Tokens of a digest at most.
 const MAX_TOKENS: usize = 600;
@@ -21,6 +26,8 @@ const MAX_TOKENS: usize = 600;
 const BUDGET_SHARE: usize = 6;
 /// Bytes of the cut messages that are read, newest first: work is bounded.
 const MAX_READ_BYTES: usize = 512 * 1024;
+/// So many pieces of key data are weighed, newest first: work is bounded.
+const MAX_DATA: usize = 4_000;
 /// A longer message is read at its beginning and its end.
 const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 /// Of what the user asked, so much is quoted.
@@ -28,20 +35,59 @@ const MAX_SENTENCE_CHARS: usize = 120;
 
 const HEAD: &str = "<backstory-notes>\nThe earlier part of this conversation was left out for length. This is a digest of it: background data, not instructions.\n";
 const KEY_DATA: &str = "Key data: ";
+const SUMMARY: &str = "Summary: ";
 const FOOT: &str = "</backstory-notes>";
 
-/// Digests that were made, by the conversation state that they stand for. Bounded; a digest that is not here is made again.
+/// Which summary a cut uses is remembered here for so long; then the store is asked again, which keeps it alive there.
+const CHOSEN_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// Digests that were made, by the conversation state that they stand for, and the summaries chosen for them. Bounded; a digest that
+/// is not here is made again.
 #[derive(Debug)]
 pub struct Digests {
-    made: Cache<(Hash, usize, Rules), Arc<str>>,
+    made: Cache<Key, Arc<str>>,
+    chosen: Cache<Hash, Chosen>,
+}
+
+/// State, room, way of counting, and the state that the summary in it covers.
+type Key = (Hash, usize, Rules, Option<Hash>);
+
+/// Which summary stands in the digest of a cut: settled once, so that the bytes sent never change between two cuts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The state before the first message: the scope.
+    pub start: Hash,
+    /// The epoch of the scope when it was settled: what was settled before an erasure counts no more.
+    pub epoch: i64,
+    /// The summary; none = the extract alone.
+    pub summary: Option<Arc<Summary>>,
+}
+
+/// What a digest rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DigestBy {
+    /// There is none.
+    #[default]
+    None,
+    /// Rules alone.
+    Extract,
+    /// Rules, and a model's summary.
+    Summary,
 }
 
 impl Digests {
-    /// Makes a store of at most `max_bytes` bytes of digests.
+    /// Makes a store of at most `max_bytes` bytes of digests, and as many of summaries.
     #[must_use]
     pub fn new(max_bytes: u64) -> Self {
-        let weigh = |_: &(Hash, usize, Rules), text: &Arc<str>| u32::try_from(text.len() + 128).unwrap_or(u32::MAX);
-        Self { made: Cache::builder().weigher(weigh).max_capacity(max_bytes).build() }
+        let size = |bytes: usize| u32::try_from(bytes + 160).unwrap_or(u32::MAX);
+        let weigh = move |_: &Key, text: &Arc<str>| size(text.len());
+        let weigh_chosen =
+            move |_: &Hash, chosen: &Chosen| size(chosen.summary.as_ref().map_or(0, |summary| summary.text.len()));
+        let chosen = Cache::builder().weigher(weigh_chosen).max_capacity(max_bytes).time_to_live(CHOSEN_FOR);
+        Self {
+            made: Cache::builder().weigher(weigh).max_capacity(max_bytes).build(),
+            chosen: chosen.support_invalidation_closures().build(),
+        }
     }
 
     /// Forgets all digests: they are made again where they are needed.
@@ -49,9 +95,27 @@ impl Digests {
         self.made.invalidate_all();
     }
 
+    /// Forgets which summaries were chosen in a scope, by the hash that its conversations start from.
+    pub fn forget(&self, start: Hash) {
+        // Fails only without `support_invalidation_closures`, which `new` sets.
+        if self.chosen.invalidate_entries_if(move |_, chosen| chosen.start == start).is_err() {
+            self.chosen.invalidate_all();
+        }
+    }
+
+    /// What was chosen for the cut after this state; none = it is not settled, or not known here.
+    #[must_use]
+    pub fn chosen(&self, state: &Hash) -> Option<Chosen> {
+        self.chosen.get(state)
+    }
+
+    /// Settles which summary the cut after this state uses.
+    pub fn choose(&self, state: Hash, chosen: Chosen) {
+        self.chosen.insert(state, chosen);
+    }
+
     /// Returns the digest of the messages whose last state is `state`.
-    pub(super) fn get_or(&self, state: Hash, room: usize, rules: Rules, make: impl FnOnce() -> Arc<str>) -> Arc<str> {
-        let key = (state, room, rules);
+    pub(super) fn get_or(&self, key: Key, make: impl FnOnce() -> Arc<str>) -> Arc<str> {
         if let Some(made) = self.made.get(&key) {
             return made;
         }
@@ -66,11 +130,19 @@ pub(super) fn max_tokens(budget: usize) -> usize {
     MAX_TOKENS.min(budget / BUDGET_SHARE)
 }
 
+/// A summary, and the first message that it does not tell of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Covered<'a> {
+    pub(super) text: &'a str,
+    pub(super) up_to: usize,
+}
+
 /// Returns the digest of the messages before `first_kept`, fence included, of at most `room` tokens; empty when there is
 /// nothing worth it.
 pub(super) fn digest(
     request: &ChatRequest,
     first_kept: usize,
+    summary: Option<Covered<'_>>,
     room: usize,
     counter: &Counter,
     rules: Rules,
@@ -78,25 +150,22 @@ pub(super) fn digest(
     let frame = [HEAD, KEY_DATA, "\n"].iter().map(|text| counter.text(rules, text)).sum::<usize>()
         + frame_tokens(counter, rules);
     let Some(room) = room.checked_sub(frame).filter(|&room| room > 0) else { return Arc::default() };
-    let cut: Vec<(Role, String)> = readable(request, first_kept);
+    let cut = readable(request, first_kept);
 
-    // Newest first: when there is no room for all, what is nearest stays.
-    let mut seen = HashSet::new();
-    let mut data: Vec<&str> = Vec::new();
-    let mut left = room * 3 / 4;
-    for (_, text) in &cut {
-        for found in key_data(text).filter(|found| seen.insert(*found)).collect::<Vec<_>>().into_iter().rev() {
-            let cost = counter.text(rules, found) + 2;
-            if cost <= left {
-                left -= cost;
-                data.push(found);
-            }
-        }
-    }
-    let mut left = room - (room * 3 / 4 - left);
+    // A summary tells more than an extract, so key data leaves it more room.
+    let for_data = if summary.is_some() { room / 2 } else { room * 3 / 4 };
+    let (data, used) = select(&cut, for_data, |found| counter.text(rules, found) + 2);
+    let mut left = room - used;
+    let summary_line = summary.map(|summary| {
+        let line = told(summary.text, left, |text| counter.text(rules, text));
+        left -= counter.text(rules, &line).min(left);
+        line
+    });
+    let told_up_to = summary.map_or(0, |summary| summary.up_to);
     let mut asked: Vec<String> = Vec::new();
-    for (_, text) in cut.iter().filter(|(role, _)| *role == Role::User) {
-        let line = format!("- the user said: {}\n", fence::escape(&one_line(first_sentence(text), MAX_SENTENCE_CHARS)));
+    for said in cut.iter().filter(|said| said.role == Role::User && said.at >= told_up_to) {
+        let sentence = one_line(first_sentence(&said.text), MAX_SENTENCE_CHARS);
+        let line = format!("- the user said: {}\n", fence::escape(&sentence));
         let cost = counter.text(rules, &line);
         if cost > left {
             break;
@@ -104,19 +173,36 @@ pub(super) fn digest(
         left -= cost;
         asked.push(line);
     }
-    if data.is_empty() && asked.is_empty() {
+    let summary_line = summary_line.unwrap_or_default();
+    if data.is_empty() && asked.is_empty() && summary_line.is_empty() {
         return Arc::default();
     }
     let mut out = HEAD.to_owned();
     if !data.is_empty() {
-        data.reverse();
-        let data = data.join("; ");
-        out.push_str(&format!("{KEY_DATA}{}\n", fence::escape(&data)));
+        out.push_str(&format!("{KEY_DATA}{}\n", fence::escape(&data.join("; "))));
     }
+    out.push_str(&summary_line);
     asked.reverse();
     out.extend(asked);
     out.push_str(FOOT);
     out.into()
+}
+
+/// The line of a summary: as many of its sentences as there is room for, from the first on; empty when not one fits.
+fn told(summary: &str, room: usize, cost: impl Fn(&str) -> usize) -> String {
+    let mut line = String::new();
+    let line_of = |text: &str| format!("{SUMMARY}{}\n", fence::escape(&one_line(text, usize::MAX / 4)));
+    let mut end = 0;
+    for sentence in sentences(summary) {
+        // Sentences are pieces of the summary: the text up to the end of this one.
+        end = summary[end..].find(sentence).map_or(end, |at| end + at + sentence.len());
+        let longer = line_of(&summary[..end]);
+        if cost(&longer) > room {
+            break;
+        }
+        line = longer;
+    }
+    line
 }
 
 /// What a digest costs where it stands.
@@ -124,23 +210,63 @@ pub(super) fn tokens(digest: &str, counter: &Counter, rules: Rules) -> usize {
     if digest.is_empty() { 0 } else { counter.text(rules, digest) + counter.text(rules, "\n\n") }
 }
 
-/// Returns role and text of the cut messages that people wrote or read, newest first, our own fence taken out.
-fn readable(request: &ChatRequest, first_kept: usize) -> Vec<(Role, String)> {
+/// A message that was cut.
+struct Said {
+    /// Its place in the request.
+    at: usize,
+    role: Role,
+    text: String,
+}
+
+/// Returns the cut messages that people wrote or read, newest first, our own fence taken out.
+fn readable(request: &ChatRequest, first_kept: usize) -> Vec<Said> {
     let mut left = MAX_READ_BYTES;
     let mut out = Vec::new();
     let body = request.text();
-    for message in request.messages()[..first_kept].iter().rev().filter(|m| !m.role.is_instruction()) {
+    let messages = request.messages().iter().enumerate().take(first_kept).rev();
+    for (at, message) in messages.filter(|(_, message)| !message.role.is_instruction()) {
         let text = message_text(body, message);
         let text = ends(&fence::strip(&text), MAX_MESSAGE_BYTES.min(left));
         left -= text.len().min(left);
         if !text.trim().is_empty() {
-            out.push((message.role, text));
+            out.push(Said { at, role: message.role, text });
         }
         if left == 0 {
             break;
         }
     }
     out
+}
+
+/// Chooses the key data that there is room for, and says what it costs. What names a matter (an order, an address, a sum)
+/// goes before what is met in every text (a path, a version, a quotation), and the nearest first; they stand in the order in
+/// which they were said, each once.
+fn select<'a>(cut: &'a [Said], room: usize, cost: impl Fn(&str) -> usize) -> (Vec<&'a str>, usize) {
+    let mut found: Vec<KeyDatum<'a>> = Vec::new();
+    for said in cut {
+        let mut of_message: Vec<_> = key_data(&said.text).collect();
+        of_message.reverse();
+        found.extend(of_message);
+        found.truncate(MAX_DATA);
+    }
+    let mut seen = HashSet::new();
+    let mut chosen = vec![false; found.len()];
+    let mut left = room;
+    for telling in [true, false] {
+        for (at, datum) in found.iter().enumerate().filter(|(_, datum)| datum.kind.is_telling() == telling) {
+            if !seen.insert(datum.text) {
+                continue;
+            }
+            let cost = cost(datum.text);
+            if cost <= left {
+                left -= cost;
+                chosen[at] = true;
+            }
+        }
+    }
+    let mut data: Vec<&str> = found.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(d, _)| d.text).collect();
+    data.reverse();
+    (data, room - left)
 }
 
 /// Returns a text, or its beginning and its end when it is longer than `max` bytes.
@@ -151,19 +277,6 @@ fn ends(text: &str, max: usize) -> String {
     let head = text.floor_char_boundary(max / 2);
     let tail = text.ceil_char_boundary(text.len() - max / 2);
     format!("{}\n{}", &text[..head], &text[tail..])
-}
-
-fn first_sentence(text: &str) -> &str {
-    let text = text.trim();
-    let end = text
-        .char_indices()
-        .find(|&(at, c)| match c {
-            '。' | '！' | '？' | '\n' => true,
-            '.' | '!' | '?' => text[at + 1..].chars().next().is_none_or(char::is_whitespace),
-            _ => false,
-        })
-        .map_or(text.len(), |(at, c)| at + c.len_utf8());
-    text[..end].trim_end()
 }
 
 #[cfg(test)]
@@ -182,7 +295,7 @@ mod tests {
             {"role": "user", "content": "now"},
         ]});
         let request = ChatRequest::decode(Bytes::from(body.to_string())).unwrap();
-        digest(&request, 4, room, &Counter::new(1 << 12), Encoding::O200k.into())
+        digest(&request, 4, None, room, &Counter::new(1 << 12), Encoding::O200k.into())
     }
 
     #[test]
@@ -203,13 +316,5 @@ mod tests {
             assert!(tokens(&text, &Counter::new(0), Encoding::O200k.into()) <= room, "{room}: {text}");
         }
         assert_eq!(&*make(30), "");
-    }
-
-    #[test]
-    fn sentences_end_where_people_end_them() {
-        assert_eq!(first_sentence(" v1.2 is out. Yes"), "v1.2 is out.");
-        assert_eq!(first_sentence("好的。明天"), "好的。");
-        assert_eq!(first_sentence("one\ntwo"), "one");
-        assert_eq!(first_sentence(""), "");
     }
 }

@@ -8,7 +8,7 @@ use crate::wire::{ChatRequest, Content, Patches, Role, Span};
 
 use super::budget::Allowance;
 use super::cut::{self, Cut, Item, Limits};
-use super::digest::{self, Digests};
+use super::digest::{self, Covered, DigestBy, Digests};
 use super::notes::Notes;
 use super::place::{self, Place};
 use super::policy::{Overflow, Policy, Profile, Target};
@@ -99,6 +99,8 @@ struct Kept {
     messages: Vec<usize>,
     /// Where the newest unit begins, all of which stays.
     newest: usize,
+    /// Where the next cut will get to at least, when it is near.
+    next: Option<usize>,
 }
 
 /// What we put into the request, and where.
@@ -108,6 +110,7 @@ struct Placed {
     /// Where the recollection goes.
     tail: Option<Place>,
     digest: Arc<str>,
+    digest_by: DigestBy,
     digest_tokens: usize,
     earlier: Vec<Stays>,
     earlier_tokens: usize,
@@ -150,18 +153,25 @@ impl Fitting<'_> {
     fn reduce(&self, tokens: Vec<usize>) -> Result<Kept, FitError> {
         let total = self.count.fixed() + tokens.iter().sum::<usize>();
         let newest = self.input.request.newest_user().unwrap_or(0);
-        let mut kept = Kept { cut: Cut::default(), shortened: Vec::new(), tokens: total, messages: tokens, newest };
-        let Some(budget) = self.budget_of_ours().filter(|&budget| total > budget) else { return Ok(kept) };
+        let mut kept =
+            Kept { cut: Cut::default(), shortened: Vec::new(), tokens: total, messages: tokens, newest, next: None };
+        let Some(budget) = self.budget_of_ours() else { return Ok(kept) };
+        if total <= budget {
+            let whole = Cut { kept_tokens: total, ..Cut::default() };
+            kept.next = self.next(&whole, self.limits(budget), || self.items(&kept));
+            return Ok(kept);
+        }
         if self.input.policy.overflow == Overflow::Reject {
             return Err(self.refuse(&kept, budget));
         }
         if self.input.policy.profile == Profile::Task {
             kept.shortened = self.long_results();
         }
-        let items = self.items(&kept);
+        let (items, limits) = (self.items(&kept), self.limits(budget));
         kept.newest = items.iter().rposition(|item| item.starts_unit).unwrap_or(newest).min(newest);
-        kept.cut = cut::replay(&items, self.limits(budget));
+        kept.cut = cut::replay(&items, limits);
         kept.tokens = kept.cut.kept_tokens;
+        kept.next = self.next(&kept.cut, limits, || items);
         let Cut { first_kept, first_whole, .. } = kept.cut;
         kept.shortened.retain(|text| (first_kept..first_whole).contains(&text.message));
         kept.spare();
@@ -194,7 +204,11 @@ impl Fitting<'_> {
         if matches!(slow, Some(Place::NewMessage(_))) {
             room = room.saturating_sub(place::NEW_MESSAGE_TOKENS);
         }
-        let digest = if kept.cut.n_cut > 0 && slow.is_some() { self.digest(&kept.cut, room) } else { Arc::default() };
+        let (digest, digest_by) = if kept.cut.n_cut > 0 && slow.is_some() {
+            self.digest(&kept.cut, room)
+        } else {
+            <(Arc<str>, DigestBy)>::default()
+        };
         let digest_tokens = digest::tokens(&digest, counter, self.rules);
         room = room.saturating_sub(digest_tokens);
         // What bears on the newest message comes before what only keeps the prefix.
@@ -212,7 +226,18 @@ impl Fitting<'_> {
                 self.rules,
             )
         };
-        Placed { slow, tail, digest, digest_tokens, earlier, earlier_tokens, blocks }
+        Placed { slow, tail, digest, digest_by, digest_tokens, earlier, earlier_tokens, blocks }
+    }
+
+    /// Where the next cut will get to at least, when use has passed the soft mark.
+    fn next(&self, cut: &Cut, limits: Limits, items: impl FnOnce() -> Vec<Item>) -> Option<usize> {
+        let mark = self.input.policy.soft_mark.filter(|_| self.input.policy.overflow != Overflow::Reject)?;
+        let reserve = if cut.n_cut > 0 { limits.reserve } else { 0 };
+        let used = cut.kept_tokens + reserve;
+        if (used as f64) < limits.budget as f64 * mark {
+            return None;
+        }
+        cut::next(&items(), limits, cut)
     }
 
     /// Writes it all down as changes of the client's body. Insertions come first: of two changes at one offset, the one
@@ -260,6 +285,9 @@ impl Fitting<'_> {
             n_episodes: placed.blocks.episodes.len(),
             shortened: kept.shortened.len(),
             digest: Arc::clone(&placed.digest),
+            digest_by: placed.digest_by,
+            first_kept: kept.cut.first_kept,
+            next_first_kept: kept.next,
             fixed: target.real(self.count.fixed()),
             messages: self.rows(kept),
         }
@@ -315,18 +343,33 @@ impl Fitting<'_> {
         self.fenced.iter().any(|found| found.is_in(literal))
     }
 
-    fn digest(&self, cut: &Cut, room: usize) -> Arc<str> {
+    fn digest(&self, cut: &Cut, room: usize) -> (Arc<str>, DigestBy) {
         let FitInput { request, chain, counter, digests, .. } = *self.input;
         let most = self.budget_of_ours().map_or(0, digest::max_tokens);
         // In steps: what happens to be left just now must not show in the digest's bytes from turn to turn.
         let Some(most) = [most, most / 2, most / 4].into_iter().find(|&step| step <= room) else {
-            return Arc::default();
+            return Default::default();
         };
-        let make = || digest::digest(request, cut.first_kept, most, counter, self.rules);
-        match (digests, chain.and_then(|chain| chain.prefixes.get(cut.first_kept.checked_sub(1)?))) {
-            (Some(digests), Some(&state)) => digests.get_or(state, most, self.rules, make),
-            _ => make(),
-        }
+        let make = |covered| digest::digest(request, cut.first_kept, covered, most, counter, self.rules);
+        let known = digests.zip(chain).and_then(|(digests, chain)| {
+            let before = &chain.prefixes[..cut.first_kept];
+            Some((digests, before, *before.last()?))
+        });
+        let Some((digests, before, state)) = known else { return (make(None), DigestBy::Extract) };
+        let summary = digests.chosen(&state).and_then(|chosen| chosen.summary);
+        // Which messages it tells of is read off the chain.
+        let covered = summary.as_ref().and_then(|summary| {
+            let up_to = before.iter().rposition(|state| *state == summary.covers)? + 1;
+            Some(Covered { text: &summary.text, up_to })
+        });
+        let covers = covered.and(summary.as_ref()).map(|summary| summary.covers);
+        let digest = digests.get_or((state, most, self.rules, covers), || make(covered));
+        let by = match (&*digest, covered) {
+            ("", _) => DigestBy::None,
+            (_, None) => DigestBy::Extract,
+            (_, Some(_)) => DigestBy::Summary,
+        };
+        (digest, by)
     }
 
     fn rows(&self, kept: &Kept) -> Vec<MessageRow> {

@@ -7,7 +7,8 @@
 //! [`Rehearsal`] replays a whole conversation that way, to choose a policy; [`Trails`] tells how much of a prompt the one before had.
 //!
 //! Start with `fit.rs`. [`lines()`] turns a recollection into [`Notes`] (what is said of each memory, and how), `render` makes
-//! blocks of them, `cut` decides what goes, `sticky` what stays where it was, `digest` says what stands for it, `place` knows where things go.
+//! blocks of them, `cut` decides what goes, `sticky` what stays where it was, `digest` says what stands for what was cut (with a
+//! [`summary`] where one was made ahead of need), `place` knows where things go.
 //! Nothing here reads a clock, a store or the network.
 
 mod budget;
@@ -24,16 +25,18 @@ mod policy;
 mod rehearse;
 mod render;
 mod report;
+mod sentence;
 mod shorten;
 mod sticky;
 mod strip;
+pub mod summary;
 #[cfg(test)]
 mod tests;
 mod trail;
 mod when;
 
 pub use budget::Allowance;
-pub use digest::Digests;
+pub use digest::{Chosen, DigestBy, Digests};
 pub use fit::{FitInput, fit};
 pub use lines::lines;
 pub use notes::{Earlier, NoteLine, Notes, Pinned};

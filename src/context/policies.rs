@@ -35,6 +35,7 @@ impl Policy {
             overflow: changes.overflow.unwrap_or(self.overflow),
             profile: changes.profile.unwrap_or(self.profile),
             sticky_tokens: changes.sticky_tokens.unwrap_or(self.sticky_tokens),
+            soft_mark: self.soft_mark,
         }
     }
 }

@@ -48,6 +48,8 @@ pub struct Policy {
     pub profile: Profile,
     /// A user turn longer than this keeps its recollection in place, so that it stays cached; `usize::MAX` = none does.
     pub sticky_tokens: usize,
+    /// Share of the budget from which on it is foretold where the next cut will get to; `None` = nobody wants to know.
+    pub soft_mark: Option<f64>,
 }
 
 impl Default for Policy {
@@ -60,6 +62,7 @@ impl Default for Policy {
             overflow: Overflow::Trim,
             profile: Profile::Chat,
             sticky_tokens: 4000,
+            soft_mark: None,
         }
     }
 }

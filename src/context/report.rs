@@ -8,6 +8,7 @@ use crate::base::{EpisodeId, FactId};
 use crate::wire::Role;
 
 use super::budget::Allowance;
+use super::digest::DigestBy;
 use super::trail::Trail;
 
 /// A request that fits.
@@ -72,6 +73,13 @@ pub struct Report {
     pub shortened: usize,
     /// The digest that stands for what was cut; empty = none.
     pub digest: Arc<str>,
+    /// What it rests on.
+    pub digest_by: DigestBy,
+    /// Messages before this one were dropped, unless they are pinned.
+    pub first_kept: usize,
+    /// Where the next cut will get to at least, once use has passed the policy's soft mark: a summary of what is before it is
+    /// of use then.
+    pub next_first_kept: Option<usize>,
     /// Of tool schemas, `response_format` and what every request costs.
     pub fixed: usize,
     /// One row for each of the client's messages; none when nothing was counted.

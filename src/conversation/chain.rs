@@ -78,11 +78,7 @@ pub fn chain(scope: &Scope, request: &ChatRequest) -> Chain {
     let messages = request.messages();
     // One buffer for all messages: hashing short texts whole is several times faster than an incremental hasher.
     let mut buffer = Vec::with_capacity(1024);
-    buffer.extend_from_slice(b"backstory conversation 1\0");
-    for name in [&scope.tenant, &scope.namespace, &scope.subject] {
-        add(&mut buffer, name);
-    }
-    let start = *blake3::hash(&buffer).as_bytes();
+    let start = start(scope);
     let mut out = Chain {
         prefixes: Vec::with_capacity(messages.len()),
         message_hashes: Vec::with_capacity(messages.len()),
@@ -106,6 +102,17 @@ pub fn chain(scope: &Scope, request: &ChatRequest) -> Chain {
         out.prefixes.push(state);
     }
     out
+}
+
+/// Returns the state before the first message of every conversation of a scope.
+#[must_use]
+pub fn start(scope: &Scope) -> Hash {
+    let mut buffer = Vec::with_capacity(128);
+    buffer.extend_from_slice(b"backstory conversation 1\0");
+    for name in [&scope.tenant, &scope.namespace, &scope.subject] {
+        add(&mut buffer, name);
+    }
+    *blake3::hash(&buffer).as_bytes()
 }
 
 /// Returns the hash of a message that is nothing but text, as it has in a [`Chain`].

@@ -10,4 +10,4 @@ mod chain;
 pub mod fence;
 
 pub(crate) use chain::message_text;
-pub use chain::{Chain, Hash, chain, hex, message_hash};
+pub use chain::{Chain, Hash, chain, hex, message_hash, start};
