@@ -4,6 +4,7 @@
 //! an [`Opened`] of a fresh, empty store. A new method of a trait comes with a function here.
 
 pub(crate) mod changes;
+pub(crate) mod digests;
 pub(crate) mod episodes;
 pub(crate) mod facts;
 pub(crate) mod fixtures;
@@ -116,6 +117,11 @@ macro_rules! contract_suite {
                      a_mark_is_kept
                      audit_rows_belong_to_their_scope_and_go_with_it
                      subject_use_adds_up_and_goes_with_the_subject }
+            digests { the_first_summary_that_there_is_is_found_until_it_runs_out
+                      a_cut_that_was_settled_stays_so
+                      a_settled_cut_keeps_its_summary_and_lives_on_while_it_is_used
+                      what_was_summed_up_before_an_erasure_is_not_kept_after_it
+                      the_sweep_takes_digests_that_have_run_out }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

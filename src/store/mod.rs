@@ -19,8 +19,8 @@ use async_trait::async_trait;
 
 pub use error::StoreError;
 pub use types::{
-    Claim, Claimed, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, KeyHash, LearnOutcome, Learned,
-    Page, Proposal, ProposalStatus, ScopeState, Shown, StateKey, StoredKey, TurnState,
+    Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, KeyHash, LearnOutcome,
+    Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, StateKey, StoredKey, TurnState,
 };
 pub use unreachable::Unreachable;
 pub use upkeep::{Audit, Audited, Change, Changed, Forgetting, Forgotten, SubjectUse};
@@ -29,6 +29,8 @@ pub use windows::{
 };
 
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
+use crate::context::summary::Summary;
+use crate::conversation::Hash;
 use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
 
 /// Everything that one backend must do.
@@ -146,6 +148,26 @@ pub trait EpisodeStore: Send + Sync {
 pub trait StateStore: Send + Sync {
     /// Returns the state of a turn; `None` when there is none or it has expired.
     async fn turn_state(&self, key: &StateKey, now: Time) -> Result<Option<TurnState>, StoreError>;
+
+    /// Returns the first of these states' summaries that there is and that has not expired.
+    async fn summary(&self, scope: &Scope, states: &[Hash], now: Time) -> Result<Option<Summary>, StoreError>;
+
+    /// Keeps a summary until `expires_at`. `false`, and nothing is kept, when the scope was erased since `epoch`.
+    async fn keep_summary(
+        &self,
+        scope: &Scope,
+        epoch: i64,
+        summary: &Summary,
+        expires_at: Time,
+    ) -> Result<bool, StoreError>;
+
+    /// Returns what was settled for the cut after a state; `None` when nothing was, or it has expired.
+    async fn cut(&self, key: &StateKey, now: Time) -> Result<Option<Settled>, StoreError>;
+
+    /// Settles which summary the cut after `cut.key` uses: what was settled before, by whomever, else the first of the candidates'
+    /// summaries that there is, or none. It then holds until `cut.expires_at`, for everyone. `None`, and nothing is settled, when the
+    /// scope was erased since `cut.epoch`.
+    async fn settle_cut(&self, cut: &Cut<'_>, now: Time) -> Result<Option<Settled>, StoreError>;
 }
 
 /// Scopes as such.

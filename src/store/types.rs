@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, ProposalId, Time};
+use crate::context::summary::Summary;
+use crate::conversation::Hash;
 use crate::memory::{Candidate, Episode, EpisodeStatus, FactChange, FactStatus, Scope, Turn};
 
 /// One finished exchange on its way into the outbox.
@@ -53,6 +55,24 @@ pub struct TurnState {
     /// When it runs out.
     pub expires_at: Time,
 }
+
+/// A cut that is to be settled: which summary stands for what was left out.
+#[derive(Clone, Debug)]
+pub struct Cut<'a> {
+    /// The state after the last message that was left out.
+    pub key: StateKey,
+    /// The scope's epoch when the exchange began.
+    pub epoch: i64,
+    /// The states whose summaries would do, the best first.
+    pub candidates: &'a [Hash],
+    /// Until when it holds.
+    pub expires_at: Time,
+}
+
+/// What was settled for a cut: the summary in its digest; none = the extract alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Settled(pub Option<Summary>);
 
 /// What was shown for an answer, kept for `trace_days`, for `explain`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -247,8 +267,8 @@ pub struct Proposal {
 /// What an erasure took away.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Erased {
-    /// Rows per kind: `facts`, `history`, `episodes`, `outbox`, `dead_letters`, `proposals`, `states`, `exchanges`,
-    /// `window_turns`, `windows`.
+    /// Rows per kind: `facts`, `history`, `episodes`, `outbox`, `dead_letters`, `proposals`, `states`, `digests`,
+    /// `exchanges`, `window_turns`, `windows`.
     pub counts: BTreeMap<&'static str, u64>,
     /// Whether no file holds the erased bytes any more.
     pub complete: bool,

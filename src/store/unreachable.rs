@@ -3,15 +3,17 @@
 use async_trait::async_trait;
 
 use super::{
-    Audit, Audited, Change, ChangeStore, Claim, Claimed, Depth, EpisodeFilter, EpisodeStore, Erased, ExchangeStore,
-    FactFilter, FactStore, Finished, Forgetting, Forgotten, JobFailure, KeyHash, KeyStore, LearnOutcome, Learned,
-    OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Shown, StateKey, StateStore, StoreError,
-    StoredKey, SubjectUse, TurnState, UpkeepStore,
+    Audit, Audited, Change, ChangeStore, Claim, Claimed, Cut, Depth, EpisodeFilter, EpisodeStore, Erased,
+    ExchangeStore, FactFilter, FactStore, Finished, Forgetting, Forgotten, JobFailure, KeyHash, KeyStore, LearnOutcome,
+    Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Settled, Shown, StateKey, StateStore,
+    StoreError, StoredKey, SubjectUse, TurnState, UpkeepStore,
 };
 use super::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
+use crate::context::summary::Summary;
+use crate::conversation::Hash;
 use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
 
 /// Stands in for a store that could not be opened.
@@ -112,6 +114,22 @@ impl EpisodeStore for Unreachable {
 #[async_trait]
 impl StateStore for Unreachable {
     async fn turn_state(&self, _: &StateKey, _: Time) -> Result<Option<TurnState>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn summary(&self, _: &Scope, _: &[Hash], _: Time) -> Result<Option<Summary>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn keep_summary(&self, _: &Scope, _: i64, _: &Summary, _: Time) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
+    async fn cut(&self, _: &StateKey, _: Time) -> Result<Option<Settled>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn settle_cut(&self, _: &Cut<'_>, _: Time) -> Result<Option<Settled>, StoreError> {
         self.unavailable()
     }
 }

@@ -5,11 +5,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::base::{EpisodeId, ExchangeId, FactId, ProposalId, Time};
+use crate::context::summary::Summary;
+use crate::conversation::Hash;
 use crate::memory::{
     Action, Actor, Candidate, Cardinality, Episode, EpisodeKind, EpisodeStatus, Evidence, Fact, FactChange, FactKind,
     FactStatus, Intent, ProposedBy, Said, Scope, Sensitivity, SourceType, Speaker, Turn,
 };
-use crate::store::{Claim, Claimed, Finished, Learned, Proposal, ProposalStatus, Shown, StateKey, Store, TurnState};
+use crate::store::{
+    Claim, Claimed, Cut, Finished, Learned, Proposal, ProposalStatus, Settled, Shown, StateKey, Store, TurnState,
+};
 
 /// When everything happens.
 pub(crate) const NOW: Time = Time(1_760_000_000_000);
@@ -218,4 +222,15 @@ pub(crate) async fn leased(store: &dyn Store, scope: &Scope, exchanges: &[u128])
     let group: Vec<_> = exchanges.iter().map(|n| finished(*n, scope)).collect();
     store.append(&group).await.unwrap();
     store.claim(&claim("me", 100)).await.unwrap()
+}
+
+/// Keeps a summary of one state, and settles that the cut after another uses it.
+pub(crate) async fn keep_digest(store: &dyn Store, scope: &Scope, covers: Hash, cut: Hash, text: &str) {
+    let epoch = store.scope_state(scope).await.unwrap().epoch;
+    let summary = Summary { covers, text: text.to_owned() };
+    let until = NOW.plus_seconds(3600);
+    assert!(store.keep_summary(scope, epoch, &summary, until).await.unwrap());
+    let key = StateKey { scope: scope.clone(), prefix: cut };
+    let cut = Cut { key, epoch, candidates: &[covers], expires_at: until };
+    assert_eq!(store.settle_cut(&cut, NOW).await.unwrap(), Some(Settled(Some(summary))));
 }

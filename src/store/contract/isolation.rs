@@ -20,6 +20,8 @@ pub(crate) async fn nothing_is_read_across_scopes(store: &dyn Store) {
         assert!(store.proposals(&other, None, &page).await.unwrap().is_empty());
         assert_eq!(store.shown(&other, ExchangeId(2)).await.unwrap(), None);
         assert_eq!(store.turn_state(&state(&other, 7, 1).0, NOW).await.unwrap(), None);
+        assert_eq!(store.summary(&other, &[[5; 32]], NOW).await.unwrap(), None);
+        assert_eq!(store.cut(&state(&other, 6, 1).0, NOW).await.unwrap(), None);
         assert_eq!(store.scope_state(&other).await.unwrap().revision, 0);
     }
     assert!(store.delete_fact(&ann, FactId(10), NOW).await.unwrap());

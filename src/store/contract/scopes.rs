@@ -83,6 +83,7 @@ pub(crate) async fn erasure_takes_everything_and_counts_it(store: &dyn Store) {
         ("dead_letters", 1),
         ("proposals", 1),
         ("states", 1),
+        ("digests", 2),
         ("exchanges", 1),
         ("window_turns", 1),
         ("windows", 1),
@@ -96,6 +97,8 @@ pub(crate) async fn erasure_takes_everything_and_counts_it(store: &dyn Store) {
     assert!(store.proposals(&scope, None, &page).await.unwrap().is_empty());
     assert_eq!(store.shown(&scope, ExchangeId(2)).await.unwrap(), None);
     assert_eq!(store.turn_state(&state(&scope, 7, 0).0, NOW).await.unwrap(), None);
+    assert_eq!(store.summary(&scope, &[[5; 32]], NOW).await.unwrap(), None);
+    assert_eq!(store.cut(&state(&scope, 6, 0).0, NOW).await.unwrap(), None);
     assert_eq!(store.depth().await.unwrap(), crate::store::Depth::default());
     let after = store.scope_state(&scope).await.unwrap();
     assert_eq!(after, ScopeState { revision: before.revision + 1, epoch: 1 });
@@ -217,6 +220,7 @@ pub(super) async fn fill(store: &dyn Store, scope: &Scope) {
     two.shown = Some(shown(base + 2));
     two.state = Some(state(scope, 7, 1));
     store.append(&[two]).await.unwrap();
+    keep_digest(store, scope, [5; 32], [6; 32], "They live in Oslo.").await;
 }
 
 async fn keep_state(store: &dyn Store, scope: &Scope, prefix: u8, revision: i64) {

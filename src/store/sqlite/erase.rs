@@ -36,6 +36,7 @@ const DELETES: &[(&str, &str)] = &[
     ("dead_letters", "DELETE FROM dead_letters WHERE scope = ?1"),
     ("proposals", "DELETE FROM proposals WHERE scope = ?1"),
     ("states", "DELETE FROM turn_states WHERE scope = ?1"),
+    ("digests", "DELETE FROM digests WHERE scope = ?1"),
     ("exchanges", "DELETE FROM exchanges WHERE scope = ?1"),
     ("window_turns", "DELETE FROM window_turns WHERE scope = ?1"),
     ("windows", "DELETE FROM windows WHERE scope = ?1"),

@@ -14,6 +14,7 @@ use crate::store::StoreError;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001_records.sql"),
     include_str!("../../../migrations/sqlite/0004_windows.sql"),
+    include_str!("../../../migrations/sqlite/0005_digests.sql"),
     include_str!("../../../migrations/sqlite/0006_changes.sql"),
     include_str!("../../../migrations/sqlite/0010_keys.sql"),
 ];

@@ -1,18 +1,50 @@
-//! Conversation state. It is written by `append`, with the exchange that it came up with.
+//! Conversation state. That of a turn is written by `append`, with the exchange that it came up with; summaries, and which of them a
+//! cut uses, are written here.
 
 use async_trait::async_trait;
+use sqlx::SqliteExecutor;
 use tracing::instrument;
 
 use super::SqliteStore;
+use super::commit;
 use super::error::driver;
-use super::row::{hex, parse};
-use super::scope::key;
+use super::row::{hex, json, parse, rows};
+use super::scope::{ensure_one, key};
 use crate::base::Time;
-use crate::store::{StateKey, StateStore, StoreError, TurnState};
+use crate::context::summary::Summary;
+use crate::conversation::Hash;
+use crate::memory::Scope;
+use crate::store::{Cut, Settled, StateKey, StateStore, StoreError, TurnState};
 
 const READ: &str = "
     SELECT t.body FROM turn_states t JOIN scopes s ON s.id = t.scope
     WHERE s.key = ?1 AND t.prefix = ?2 AND t.expires_at > ?3";
+
+const SUMMARY: &str = "
+    SELECT d.prefix, d.body FROM json_each(?1) j
+    JOIN scopes s ON s.key = ?2
+    JOIN digests d ON d.scope = s.id AND d.kind = 'summary' AND d.prefix = unhex(j.value)
+    WHERE d.expires_at > ?3 ORDER BY j.key LIMIT 1";
+
+const KEEP_SUMMARY: &str = "
+    INSERT INTO digests (scope, kind, prefix, expires_at, body) VALUES (?1, 'summary', ?2, ?3, ?4)
+    ON CONFLICT (scope, kind, prefix) DO UPDATE SET expires_at = excluded.expires_at, body = excluded.body";
+
+const CUT: &str = "
+    SELECT d.body FROM digests d JOIN scopes s ON s.id = d.scope
+    WHERE s.key = ?1 AND d.kind = 'cut' AND d.prefix = ?2 AND d.expires_at > ?3";
+
+/// What was settled first stays, and lives on while it is asked for.
+const SETTLE: &str = "
+    INSERT INTO digests (scope, kind, prefix, expires_at, body) VALUES (?1, 'cut', ?2, ?3, ?4)
+    ON CONFLICT (scope, kind, prefix) DO UPDATE SET
+        body = CASE WHEN digests.expires_at > ?5 THEN digests.body ELSE excluded.body END,
+        expires_at = max(digests.expires_at, excluded.expires_at)
+    RETURNING body";
+
+/// The summary in use lives as long as the cut, since the next one builds on it.
+const PROLONG: &str = "
+    UPDATE digests SET expires_at = max(expires_at, ?3) WHERE scope = ?1 AND kind = 'summary' AND prefix = ?2";
 
 #[async_trait]
 impl StateStore for SqliteStore {
@@ -27,4 +59,94 @@ impl StateStore for SqliteStore {
             .map_err(driver("read a conversation state"))?;
         body.map(|body| parse("turn_states", &hex(&state.prefix), &body)).transpose()
     }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "summary"))]
+    async fn summary(&self, scope: &Scope, states: &[Hash], now: Time) -> Result<Option<Summary>, StoreError> {
+        find(&self.read, scope, states, now).await
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "keep_summary"))]
+    async fn keep_summary(
+        &self,
+        scope: &Scope,
+        epoch: i64,
+        summary: &Summary,
+        expires_at: Time,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let row = ensure_one(&mut tx, scope).await?;
+        if row.epoch != epoch {
+            return Ok(false);
+        }
+        sqlx::query(KEEP_SUMMARY)
+            .bind(row.id)
+            .bind(&summary.covers[..])
+            .bind(expires_at.0)
+            .bind(json(summary))
+            .execute(&mut *tx)
+            .await
+            .map_err(driver("keep a summary"))?;
+        commit(tx).await?;
+        Ok(true)
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "cut"))]
+    async fn cut(&self, state: &StateKey, now: Time) -> Result<Option<Settled>, StoreError> {
+        let body: Option<String> = sqlx::query_scalar(CUT)
+            .bind(&key(&state.scope)[..])
+            .bind(&state.prefix[..])
+            .bind(now.0)
+            .fetch_optional(&self.read)
+            .await
+            .map_err(driver("read a cut"))?;
+        body.map(|body| parse("digests", &hex(&state.prefix), &body)).transpose()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "settle_cut"))]
+    async fn settle_cut(&self, cut: &Cut<'_>, now: Time) -> Result<Option<Settled>, StoreError> {
+        let mut tx = self.begin().await?;
+        let row = ensure_one(&mut tx, &cut.key.scope).await?;
+        if row.epoch != cut.epoch {
+            return Ok(None);
+        }
+        let found = find(&mut *tx, &cut.key.scope, cut.candidates, now).await?;
+        let body: String = sqlx::query_scalar(SETTLE)
+            .bind(row.id)
+            .bind(&cut.key.prefix[..])
+            .bind(cut.expires_at.0)
+            .bind(json(&Settled(found)))
+            .bind(now.0)
+            .fetch_one(&mut *tx)
+            .await
+            .map_err(driver("settle a cut"))?;
+        let settled: Settled = parse("digests", &hex(&cut.key.prefix), &body)?;
+        if let Some(summary) = &settled.0 {
+            sqlx::query(PROLONG)
+                .bind(row.id)
+                .bind(&summary.covers[..])
+                .bind(cut.expires_at.0)
+                .execute(&mut *tx)
+                .await
+                .map_err(driver("settle a cut"))?;
+        }
+        commit(tx).await?;
+        Ok(Some(settled))
+    }
+}
+
+async fn find(
+    from: impl SqliteExecutor<'_>,
+    scope: &Scope,
+    states: &[Hash],
+    now: Time,
+) -> Result<Option<Summary>, StoreError> {
+    let states: Vec<_> = states.iter().map(|state| hex(state)).collect();
+    let found: Option<(Vec<u8>, String)> = sqlx::query_as(SUMMARY)
+        .bind(rows(&states))
+        .bind(&key(scope)[..])
+        .bind(now.0)
+        .fetch_optional(from)
+        .await
+        .map_err(driver("look for a summary"))?;
+    found.map(|(prefix, body)| parse("digests", &hex(&prefix), &body)).transpose()
 }

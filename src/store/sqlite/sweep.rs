@@ -9,6 +9,10 @@ use crate::store::StoreError;
 const STATES: &str = "
     DELETE FROM turn_states WHERE rowid IN (SELECT rowid FROM turn_states WHERE expires_at <= ?1 LIMIT ?2)";
 
+const DIGESTS: &str = "
+    DELETE FROM digests WHERE (scope, kind, prefix) IN
+        (SELECT scope, kind, prefix FROM digests WHERE expires_at <= ?1 LIMIT ?2)";
+
 const SEEN: &str = "
     DELETE FROM seen WHERE (scope, turn_key) IN (SELECT scope, turn_key FROM seen WHERE at <= ?1 LIMIT ?2)";
 
@@ -26,6 +30,7 @@ impl SqliteStore {
     pub(super) async fn sweep_rows(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError> {
         let steps = [
             (STATES, now),
+            (DIGESTS, now),
             (SEEN, now.plus_millis(-SEEN_MILLIS)),
             (EXCHANGES, trace_before),
             (PROPOSALS, trace_before),

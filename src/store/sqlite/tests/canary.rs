@@ -89,6 +89,7 @@ async fn fill(store: &SqliteStore, scope: &Scope, round: u128, word: &str) {
         })
         .collect();
     store.append(&group).await.unwrap();
+    keep_digest(store, scope, [round as u8; 32], [round as u8 + 1; 32], &text("digest")).await;
     let mut revision = store.scope_state(scope).await.unwrap().revision;
     // Half of it is learned, one is given up, the rest goes on waiting.
     let mut all = claim("me", 1000);
