@@ -4,11 +4,14 @@
 //! ([`outbox()`]) makes groups of what was filled and commits each group at once. A [`Worker`] leases rows and hands them
 //! to a [`Learner`]. Delivery is at least once; the store sees to it that nothing is learned twice.
 //!
+//! [`Summaries`] are made beside it: of what the next cut of a conversation will drop, ahead of need.
+//!
 //! Nothing here decides what is remembered: that is a function given to [`ExtractLearner`].
 
 mod learner;
 mod outbox;
 mod policy;
+mod summaries;
 #[cfg(test)]
 mod testing;
 mod windows;
@@ -19,5 +22,6 @@ pub use learner::{
 };
 pub use outbox::{Committed, NotCommitted, Outbox, OutboxConfig, OutboxHealth, Redact, Slot, outbox};
 pub use policy::Backoff;
+pub use summaries::{Means, Owner, Summaries, SummariesConfig, Wish};
 pub use windows::{QueueForModel, Read, Rung, WindowParts, WindowReader, Windows, WindowsConfig, day_of};
 pub use worker::{LearnError, Learner, Worker, WorkerConfig, WorkerCounters};

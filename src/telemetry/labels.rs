@@ -245,6 +245,30 @@ label! {
 }
 
 label! {
+    /// What became of a summary that was wished for.
+    SummaryOutcome = "outcome" {
+        /// It was made, and is kept.
+        Made = "made",
+        /// It was there already.
+        Found = "found",
+        /// The model said nothing.
+        Empty = "empty",
+        /// Nothing that the model said may stand: inventions, orders, another script.
+        Unfit = "unfit",
+        /// The model could not be asked, or did not answer.
+        Failed = "failed",
+        /// It could not be kept.
+        Store = "store",
+        /// The queue was full.
+        Full = "full",
+        /// The day's tokens are used up.
+        Capped = "capped",
+        /// Its subject was erased meanwhile.
+        Erased = "erased",
+    }
+}
+
+label! {
     /// How an attempt ended.
     AttemptOutcome = "outcome" {
         /// 2xx to its end.
@@ -371,6 +395,7 @@ mod tests {
         check::<AskTokens>();
         check::<WindowEnd>();
         check::<ItemOutcome>();
+        check::<SummaryOutcome>();
     }
 
     #[test]

@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, WindowEnd};
+use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, PromptPart,
     PromptTurn, RecallOutcome, Route,
@@ -157,6 +157,8 @@ pub struct Metrics {
     pub prompt_bytes: Counters2<PromptTurn, PromptPart>,
     /// Share of a prompt's tokens that it has in common with the last one of its conversation, from the beginning on.
     pub prefix_share: Histogram,
+    /// Summaries that were wished for, by what became of them.
+    pub summaries: Counters<SummaryOutcome>,
     /// Our estimate of a prompt's tokens against upstream's count: (estimate − count) / count.
     pub token_estimate_error: Histogram,
     in_flight: Gauge,
@@ -245,6 +247,7 @@ impl Metrics {
                 "Share of a prompt's tokens in the common prefix with the conversation's last request",
                 SHARE,
             ),
+            summaries: Counters::register(&mut r, "summaries", "Summaries wished for, by what became of them"),
             token_estimate_error: histogram(
                 &mut r,
                 "token_estimate_error_ratio",

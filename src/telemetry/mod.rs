@@ -9,7 +9,7 @@ mod metrics;
 pub mod names;
 
 pub use init::{LogFormat, init};
-pub use labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, WindowEnd};
+pub use labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 pub use labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, PromptPart,
     PromptTurn, RecallOutcome, Route,
