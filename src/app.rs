@@ -3,6 +3,7 @@
 mod ask;
 mod build;
 mod learn;
+mod summaries;
 mod windows;
 
 use std::fmt;
@@ -20,7 +21,8 @@ pub use build::{BuildError, Parts, build, policies, policy_changes};
 use crate::access::{Keys, LimitTable, StoredKeys};
 use crate::base::{Clock, Random};
 use crate::context::{Digests, Policies, Trails};
-use crate::jobs::{LearnCounters, Outbox, WorkerCounters};
+use crate::conversation;
+use crate::jobs::{LearnCounters, Outbox, Summaries, WorkerCounters};
 use crate::memory::{KeySchema, Scope};
 use crate::recall::Recall;
 use crate::states::States;
@@ -65,6 +67,8 @@ pub struct App {
     pub digests: Arc<Digests>,
     /// How the last request of each conversation was sent.
     pub trails: Arc<Trails>,
+    /// Who makes summaries; `None` = nobody.
+    pub summaries: Option<Arc<Summaries>>,
     /// Counts everything else.
     pub metrics: Arc<Metrics>,
     /// Requests at a time.
@@ -129,6 +133,15 @@ impl App {
         self.states.forget(scope);
         // Digests are known by hashes, not by scope; they are made again where they are needed.
         self.digests.clear();
+    }
+
+    /// Drops what was summed up of a scope and is held in this process: it was erased.
+    pub fn forget_summaries(&self, scope: &Scope) {
+        let start = conversation::start(scope);
+        self.digests.forget(start);
+        if let Some(summaries) = &self.summaries {
+            summaries.forget(start);
+        }
     }
 
     /// Whether requests can be served, and how well; a JSON object for `/readyz`.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::base::{ExchangeId, GatewayError, RequestId};
-use crate::context::{Allowance, Fate, Fitted, Policy, Report};
+use crate::context::{Allowance, DigestBy, Fate, Fitted, Policy, Report};
 use crate::exchange::{Authenticated, Recalled, Stamp};
 use crate::layers::{Decode, Identify, Kind, Stage, context_header, memory_header, read_body, respond};
 use crate::telemetry::{Outcome, Route};
@@ -53,6 +53,11 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
         context: context_header(&fitted),
         tokens: table(&fitted, &recalled.call.policy),
         digest: fitted.report.digest.to_string(),
+        digest_by: match fitted.report.digest_by {
+            DigestBy::None => "none",
+            DigestBy::Extract => "extract",
+            DigestBy::Summary => "summary",
+        },
         recalled: json!({
             "profile": &*fitted.profile,
             "recollection": &*fitted.recollection,
@@ -74,6 +79,8 @@ struct Explained {
     context: Option<String>,
     tokens: Value,
     digest: String,
+    /// What the digest rests on.
+    digest_by: &'static str,
     recalled: Value,
     request: Box<RawValue>,
 }

@@ -50,6 +50,11 @@ impl Changed for Caches {
         self.0.forget_cached(scope);
     }
 
+    fn erased(&self, scope: &Scope) {
+        self.0.forget_cached(scope);
+        self.0.forget_summaries(scope);
+    }
+
     async fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
         if let Err(error) = self.0.recall.facts(scope).await {
             tracing::warn!(%error, "could not look for episodes with a value that holds no more");

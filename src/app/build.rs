@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::ask::asker;
 use super::learn::{Cached, decide};
+use super::summaries::Bridge;
 use super::windows::Model;
 use super::{App, Settings};
 use crate::access::{ClientMode, Keys, LimitTable, StoredKeys, VirtualKeys};
@@ -18,7 +19,9 @@ use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
 use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
-use crate::jobs::{ExtractLearner, Learner, OutboxConfig, Worker, WorkerConfig, outbox};
+use crate::jobs::{
+    ExtractLearner, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Worker, WorkerConfig, outbox,
+};
 use crate::memory::redact::redact_turn;
 use crate::memory::{KeySchema, Sensitivity};
 use crate::recall::{Recall, RecallConfig};
@@ -181,11 +184,32 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let retry = Retry { attempts: config.retry.attempts, cooldown: config.retry.cooldown };
     let digests = Arc::new(Digests::new(DIGEST_CACHE_BYTES));
     let trails = Arc::new(Trails::new(TRAIL_CACHE_BYTES));
+    let summaries = config.summary.model.as_ref().and_then(|model| {
+        let means = Means {
+            model: asker(model, &providers, AskPurpose::Summary, &clock, &metrics)?,
+            store: Arc::clone(&store),
+            clock: Arc::clone(&clock),
+            random: Arc::clone(&random),
+            metrics: Arc::clone(&metrics),
+        };
+        let config =
+            SummariesConfig { max_tokens_per_day: config.summary.max_tokens_per_day, ..SummariesConfig::default() };
+        Some(Arc::new(Summaries::start(means, config, &tracker, halt.clone())))
+    });
+    let bridge = summaries.as_ref().map(|summaries| {
+        Arc::new(Bridge {
+            summaries: Arc::clone(summaries),
+            clock: Arc::clone(&clock),
+            deadline: config.recall.deadline,
+            has_store: degraded.is_none(),
+        }) as Arc<_>
+    });
     let upstream = Route::new(
         Arc::clone(&routes),
         Arc::clone(&counter),
         Arc::clone(&digests),
         Arc::clone(&trails),
+        bridge,
         timeouts,
         retry,
         Arc::clone(&metrics),
@@ -222,6 +246,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         counter,
         digests,
         trails,
+        summaries,
         metrics,
         tracker,
         stop,

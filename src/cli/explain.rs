@@ -148,8 +148,9 @@ fn table(answer: &Value, request: &str) -> String {
     for (name, counted, sent) in sums {
         out.push_str(&format!("         {name:<13} {counted:>5} {sent:>8}\n"));
     }
+    let digest_title = format!("digest (by {})", text("/digest_by"));
     for (title, pointer) in
-        [("profile", "/recalled/profile"), ("recollection", "/recalled/recollection"), ("digest", "/digest")]
+        [("profile", "/recalled/profile"), ("recollection", "/recalled/recollection"), (&digest_title, "/digest")]
     {
         let block = text(pointer);
         if !block.is_empty() && block != "-" {

@@ -75,16 +75,25 @@ pub struct Summary {
     pub model: Option<ModelRef>,
     /// `soft_mark`: share of the budget above which a summary is made ahead of need, 0.1 to 1.
     pub soft_mark: f64,
+    /// `max_tokens_per_day` that the model may use in this process; none (0 in the file) = no cap.
+    pub max_tokens_per_day: Option<u64>,
 }
 
 impl Default for Summary {
     fn default() -> Self {
-        Self { model: None, soft_mark: 0.8 }
+        Self { model: None, soft_mark: 0.8, max_tokens_per_day: Some(1_000_000) }
     }
 }
 
 impl Summary {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        Self { model: ModelRef::read(s), soft_mark: s.number("soft_mark", Self::default().soft_mark, 0.1..=1.0) }
+        let default = Self::default();
+        Self {
+            model: ModelRef::read(s),
+            soft_mark: s.number("soft_mark", default.soft_mark, 0.1..=1.0),
+            max_tokens_per_day: s
+                .whole("max_tokens_per_day", 0..=1 << 53)
+                .map_or(default.max_tokens_per_day, |tokens| (tokens > 0).then_some(tokens)),
+        }
     }
 }

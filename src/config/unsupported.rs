@@ -35,10 +35,6 @@ impl Config {
             "extract.keep_exchanges_days: keeping raw exchanges is not supported yet; leave it out",
         );
         cannot(
-            self.summary.model.is_some(),
-            "summary.model: summaries by a model are not supported yet; leave provider and model out",
-        );
-        cannot(
             self.embeddings.engine != EmbeddingsEngine::Off,
             "embeddings.engine: only \"off\" is supported yet; words find without it",
         );

@@ -13,6 +13,7 @@ mod plan;
 mod probe;
 mod provider;
 mod route;
+mod summaries;
 
 pub use ask::ModelAsker;
 pub use body::{UpstreamBody, UpstreamBodyError};
@@ -21,3 +22,4 @@ pub use plan::{Routes, Target, TargetConfig};
 pub use probe::probe;
 pub use provider::{Auth, Provider, ProviderConfig};
 pub use route::{Retry, Route, Timeouts};
+pub use summaries::{Place, Summaries};

@@ -20,8 +20,10 @@ use super::health::{Failed, retry_after};
 use super::passthrough::unanswered;
 use super::plan::{Routes, Target};
 use super::provider::Auth;
+use super::summaries::{Place, Summaries};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{self, Digests, FitError, FitInput, Fitted, Trails};
+use crate::conversation::Chain;
 use crate::exchange::{Call, Payload, Recalled, Routed};
 use crate::telemetry::{AttemptOutcome, Metrics, names};
 use crate::tokens::Counter;
@@ -29,6 +31,8 @@ use crate::wire::{FirstEvent, fault, first_event, scan};
 
 /// Requests from this size on are fitted off the async threads, in bytes: counting runs at about 15 MB/s.
 const FIT_INLINE_BYTES: usize = 16 * 1024;
+/// Digests that a preview may make, in bytes.
+const PREVIEW_DIGEST_BYTES: u64 = 1024 * 1024;
 /// How much of a stream is looked at before it is passed on.
 const MAX_LOOK_BYTES: usize = 64 * 1024;
 
@@ -64,6 +68,7 @@ struct Shared {
     counter: Arc<Counter>,
     digests: Arc<Digests>,
     trails: Arc<Trails>,
+    summaries: Option<Arc<dyn Summaries>>,
     timeouts: Timeouts,
     retry: Retry,
     metrics: Arc<Metrics>,
@@ -88,21 +93,45 @@ struct Prepared {
     fitted: Option<Fitted>,
     /// We ask for usage although the client did not.
     asked_usage: bool,
+    /// The conversation's hashes, where there is a use for them.
+    chain: Option<Arc<Chain>>,
+}
+
+/// How a request is fitted.
+#[derive(Clone)]
+struct FitHow {
+    chain: Option<Arc<Chain>>,
+    digests: Arc<Digests>,
+    ask_usage: bool,
+    figures: bool,
+    /// Whether memory takes part: then our own fence is taken out of what came back.
+    memory: bool,
 }
 
 impl Route {
-    /// Walks the plans of `routes`.
+    /// Walks the plans of `routes`. With `summaries`, digests have them.
     #[must_use]
     pub fn new(
         routes: Arc<Routes>,
         counter: Arc<Counter>,
         digests: Arc<Digests>,
         trails: Arc<Trails>,
+        summaries: Option<Arc<dyn Summaries>>,
         timeouts: Timeouts,
         retry: Retry,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self(Arc::new(Shared { routes, counter, digests, trails, timeouts, retry, metrics, started: Instant::now() }))
+        Self(Arc::new(Shared {
+            routes,
+            counter,
+            digests,
+            trails,
+            summaries,
+            timeouts,
+            retry,
+            metrics,
+            started: Instant::now(),
+        }))
     }
 
     /// Returns what would be sent to the first target, and its label; nobody is called.
@@ -136,7 +165,9 @@ impl Shared {
         let call = &request.call;
         let plan = self.routes.plan(&call.principal, call.payload.model(), spread(call))?;
         let target = plan.first().ok_or_else(|| GatewayError::internal("a plan without targets"))?;
-        let fitted = self.prepare(request, target).await?.fitted;
+        // What is settled or made on the way to a preview stays in here.
+        let digests = Arc::new(Digests::new(PREVIEW_DIGEST_BYTES));
+        let fitted = self.prepare(request, target, &digests, true).await?.fitted;
         let fitted =
             fitted.ok_or_else(|| GatewayError::new(ErrorKind::BadRequest, "only chat requests can be explained"))?;
         Ok((fitted, target.label.clone()))
@@ -153,7 +184,7 @@ impl Shared {
 
         for (at, target) in plan.iter().enumerate() {
             let more = at + 1 < plan.len();
-            let prepared = match self.prepare(request, target).await {
+            let prepared = match self.prepare(request, target, &self.digests, false).await {
                 Ok(prepared) => prepared,
                 // A target with a larger window may still take it.
                 Err(error) if error.kind == ErrorKind::ContextLength && more => {
@@ -181,6 +212,9 @@ impl Shared {
                 match outcome {
                     Ok((response, prepared)) => {
                         target.health.succeeded();
+                        if response.status().is_success() {
+                            self.look_ahead(request, &prepared);
+                        }
                         return Ok(self.routed(response, prepared, target, attempts));
                     }
                     Err(Failure::Answer(answer)) => {
@@ -254,14 +288,20 @@ impl Shared {
         }
     }
 
-    /// Makes the body for one target: counts, cuts and splices.
-    async fn prepare(&self, request: &Recalled<()>, target: &Arc<Target>) -> Result<Prepared, GatewayError> {
+    /// Makes the body for one target: counts, cuts and splices. With `look`, nothing is settled by it.
+    async fn prepare(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        digests: &Arc<Digests>,
+        look: bool,
+    ) -> Result<Prepared, GatewayError> {
         let call = &request.call;
         let chat = match &call.payload {
             Payload::Embeddings(embeddings) => {
                 let body =
                     target.fit.model.as_ref().map_or_else(|| embeddings.body.clone(), |m| embeddings.with_model(m));
-                return Ok(Prepared { body, fitted: None, asked_usage: false });
+                return Ok(Prepared { body, fitted: None, asked_usage: false, chain: None });
             }
             Payload::Chat(chat) => chat,
         };
@@ -274,41 +314,64 @@ impl Shared {
             && counted
             && chat.include_usage() != Some(true)
             && !target.refuses_usage.load(Ordering::Relaxed);
-        let fit = {
-            let (call, recall, target) = (Arc::clone(call), Arc::clone(&request.recall), Arc::clone(target));
-            let (counter, digests) = (Arc::clone(&self.counter), Arc::clone(&self.digests));
-            let trails = Arc::clone(&self.trails);
-            move || {
-                let Payload::Chat(chat) = &call.payload else {
-                    unreachable!("only chat is fitted");
-                };
-                let target = context::Target { ask_usage, ..target.fit.clone() };
-                context::fit(&FitInput {
-                    request: chat,
-                    chain: recall.chain.as_deref(),
-                    notes: &recall.notes,
-                    target: &target,
-                    policy: &call.policy,
-                    budget_header: call.budget_header,
-                    counter: &counter,
-                    digests: Some(&digests),
-                    trails: counted.then_some(&*trails),
-                    figures: counted,
-                    strip_own_fence: memory,
-                })
+        let summaries = self.summaries.as_ref().filter(|_| counted);
+        let chain = match (&request.recall.chain, summaries) {
+            (None, Some(summaries)) => summaries.chain(call),
+            (chain, _) => chain.clone(),
+        };
+        let how = FitHow { chain: chain.clone(), digests: Arc::clone(digests), ask_usage, figures: counted, memory };
+        let mut fitted = self.fit(request, target, how.clone()).await?;
+        if let (Some(summaries), Some(chain)) = (summaries, &chain)
+            && fitted.report.cut > 0
+        {
+            let first_kept = fitted.report.first_kept;
+            if summaries.settle(Place { call, recall: &request.recall, chain, first_kept }, digests, look).await {
+                fitted = self.fit(request, target, how).await?;
             }
+        }
+        Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage, chain })
+    }
+
+    /// Fits a chat request to a target; a large one off the async threads.
+    async fn fit(&self, request: &Recalled<()>, target: &Arc<Target>, how: FitHow) -> Result<Fitted, GatewayError> {
+        let (call, recall) = (Arc::clone(&request.call), Arc::clone(&request.recall));
+        let (target, counter) = (Arc::clone(target), Arc::clone(&self.counter));
+        let trails = Arc::clone(&self.trails);
+        let large = request.call.payload.chat().is_some_and(|chat| chat.body().len() >= FIT_INLINE_BYTES);
+        let fit = move || {
+            let Payload::Chat(chat) = &call.payload else {
+                unreachable!("only chat is fitted");
+            };
+            let target = context::Target { ask_usage: how.ask_usage, ..target.fit.clone() };
+            context::fit(&FitInput {
+                request: chat,
+                chain: how.chain.as_deref(),
+                notes: &recall.notes,
+                target: &target,
+                policy: &call.policy,
+                budget_header: call.budget_header,
+                counter: &counter,
+                digests: Some(&how.digests),
+                trails: how.figures.then_some(&*trails),
+                figures: how.figures,
+                strip_own_fence: how.memory,
+            })
         };
-        let fitted = if chat.body().len() < FIT_INLINE_BYTES {
-            fit()
-        } else {
-            tokio::task::spawn_blocking(fit).await.map_err(GatewayError::internal)?
-        };
-        let fitted = fitted.map_err(|error| match error {
+        let fitted =
+            if large { tokio::task::spawn_blocking(fit).await.map_err(GatewayError::internal)? } else { fit() };
+        fitted.map_err(|error| match error {
             FitError::ContextLength { message, .. } => {
                 GatewayError::new(ErrorKind::ContextLength, message).with_param("messages")
             }
-        })?;
-        Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage })
+        })
+    }
+
+    /// Wishes for a summary of what the next cut will drop, when that is near.
+    fn look_ahead(&self, request: &Recalled<()>, prepared: &Prepared) {
+        let next = prepared.fitted.as_ref().and_then(|fitted| fitted.report.next_first_kept);
+        if let (Some(summaries), Some(chain), Some(first_kept)) = (&self.summaries, &prepared.chain, next) {
+            summaries.want(Place { call: &request.call, recall: &request.recall, chain, first_kept });
+        }
     }
 
     /// Sends to one target and decides whether its answer is the client's.
@@ -401,7 +464,7 @@ impl Shared {
         }
         target.refuses_usage.store(true, Ordering::Relaxed);
         tracing::warn!(target = target.label, "target refuses stream_options; it is not asked for usage again");
-        match self.prepare(request, target).await {
+        match self.prepare(request, target, &self.digests, false).await {
             Ok(again) => *prepared = again,
             Err(_) => {
                 body.put_back(said);

@@ -50,6 +50,11 @@ pub trait Changed: Send + Sync {
     /// The memories of this scope changed.
     fn changed(&self, scope: &Scope);
 
+    /// The whole scope was erased: nothing of it may be left here.
+    fn erased(&self, scope: &Scope) {
+        self.changed(scope);
+    }
+
     /// The episodes of the scope in which a value stands.
     async fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId>;
 }

@@ -24,7 +24,7 @@ pub(super) async fn namespaces(State(api): State<Shared>, call: Read) -> Answer 
 pub(super) async fn erase(State(api): State<Shared>, call: Write) -> Answer<Response> {
     let now = api.clock.now();
     let erased = api.store.erase(&call.scope, now).await?;
-    api.changed.changed(&call.scope);
+    api.changed.erased(&call.scope);
     tracing::info!(scope = ?call.scope, complete = erased.complete, "a subject was erased");
     Ok(render::ok(&json!({
         "subject": call.scope.subject,
