@@ -9,6 +9,7 @@ mod ask;
 mod bad_input;
 mod budget;
 mod context;
+mod digest;
 mod erasure;
 mod injection;
 mod isolation;
