@@ -67,9 +67,8 @@ impl Summaries for Bridge {
         };
         let summary = tokio::time::timeout(self.deadline, asked).await.unwrap_or_default().map(Arc::new);
         let before = known.and_then(|chosen| chosen.summary);
-        let news = before != summary;
-        digests.choose(state, Chosen { start: owner.start, epoch: owner.epoch, summary });
-        news
+        let settled = digests.choose(state, Chosen { start: owner.start, epoch: owner.epoch, summary });
+        before != settled.summary
     }
 
     fn want(&self, place: Place<'_>) {

@@ -314,7 +314,8 @@ impl Shared {
             && counted
             && chat.include_usage() != Some(true)
             && !target.refuses_usage.load(Ordering::Relaxed);
-        let summaries = self.summaries.as_ref().filter(|_| counted);
+        // A conversation that nobody's budget limits may still grow out of its target's window.
+        let summaries = self.summaries.as_ref().filter(|_| counted || chat.body().len() >= FIT_INLINE_BYTES);
         let chain = match (&request.recall.chain, summaries) {
             (None, Some(summaries)) => summaries.chain(call),
             (chain, _) => chain.clone(),
