@@ -103,7 +103,7 @@ impl WindowsConfig {
     /// The usual settings for a worker called `owner`.
     pub fn named(owner: impl Into<String>, cap: Option<u64>) -> Self {
         let backoff = |first, longest, max_attempts| Backoff {
-            first: Duration::from_secs(first),
+            first: Duration::from_millis(first),
             longest: Duration::from_secs(longest),
             max_attempts,
         };
@@ -111,11 +111,11 @@ impl WindowsConfig {
             owner: owner.into(),
             concurrency: 4,
             lease: Duration::from_secs(180),
-            poll: Duration::from_secs(1),
+            poll: Duration::from_millis(500),
             cap,
-            unread: backoff(1, 600, 5),
-            refused: backoff(60, 3600, 8),
-            later: backoff(1, 600, 8),
+            unread: backoff(250, 600, 5),
+            refused: backoff(60_000, 3600, 8),
+            later: backoff(1_000, 600, 8),
             patience: Duration::from_secs(24 * 3600),
         }
     }

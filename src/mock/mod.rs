@@ -15,6 +15,7 @@ mod chat;
 mod embed;
 mod notes;
 mod record;
+mod replies;
 mod reply;
 mod script;
 mod serve;
@@ -27,6 +28,7 @@ mod write;
 use std::net::SocketAddr;
 
 pub use record::Recorded;
+pub use replies::from_replies;
 pub use reply::{End, Raw};
 pub use script::Script;
 pub use serve::{MockHandle, start};
@@ -78,4 +80,9 @@ The mock behaves as the name of the model says. Words may be joined: mock-echo-s
 A request that offers tools gets a call of the first tool when its newest message is the user's, and text after the
 result. With response_format it gets a JSON object. Endpoints: POST /v1/chat/completions, POST /v1/embeddings (vectors
 made of the words; texts that share words are near), GET /v1/models; any other path under /v1/ is echoed as JSON.
+
+With --replies FILE it also plays the extraction model. A line is a JSON object: {\"contains\": TEXT, \"reply\": REPLY}, or
+{\"contains\": TEXT, \"status\": 429}. A question about exchanges that hold TEXT gets REPLY: as it is when it is a text, else as
+JSON. Of several lines that apply the first is played, then the next; the last one stays. Where none applies there is
+nothing to remember.
 ";

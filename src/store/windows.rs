@@ -116,7 +116,7 @@ pub enum WindowOutcome {
         /// The revisions.
         revisions: Vec<i64>,
     },
-    /// The scope was written in between: nothing was stored, decide again.
+    /// The scope was written in between, or a turn of the window was taken out: nothing was stored, decide again.
     Stale,
     /// The lease was lost, or the scope was erased: nothing was stored.
     NotOurs,

@@ -11,6 +11,7 @@ mod budget;
 mod context;
 mod digest;
 mod erasure;
+mod extraction;
 mod injection;
 mod isolation;
 mod keys;

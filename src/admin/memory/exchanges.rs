@@ -2,13 +2,14 @@
 
 use axum::extract::State;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::call::{Filter, Id, Read};
 use super::error::{Answer, ApiError};
 use super::listing::Listing;
 use super::{Shared, render};
 use crate::base::{ExchangeId, ProposalId};
-use crate::store::ProposalStatus;
+use crate::store::{DeadLetter, ProposalStatus};
 
 /// `GET /exchanges/{id}`: what was shown for that answer, and why.
 pub(super) async fn read(State(api): State<Shared>, call: Read, Id(id): Id<ExchangeId>) -> Answer {
@@ -16,17 +17,49 @@ pub(super) async fn read(State(api): State<Shared>, call: Read, Id(id): Id<Excha
     Ok(render::ok(&render::object(&shown)))
 }
 
+/// What became of what was proposed; or of exchanges from which nothing could be learned at all.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Wanted {
+    Accepted,
+    Refused,
+    Quarantined,
+    Failed,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProposalQuery {
-    status: Option<ProposalStatus>,
+    status: Option<Wanted>,
     limit: Option<u32>,
     cursor: Option<String>,
 }
 
-/// `GET /proposals`: what was proposed and what became of it.
+/// `GET /proposals`: what was proposed and what became of it. `status=failed` lists the exchanges that were given up, by rule or by model.
 pub(super) async fn proposals(State(api): State<Shared>, call: Read, Filter(query): Filter<ProposalQuery>) -> Answer {
+    let status = match query.status {
+        None => None,
+        Some(Wanted::Accepted) => Some(ProposalStatus::Accepted),
+        Some(Wanted::Refused) => Some(ProposalStatus::Refused),
+        Some(Wanted::Quarantined) => Some(ProposalStatus::Quarantined),
+        Some(Wanted::Failed) => return failed(&api, &call, &query).await,
+    };
     let listing = Listing::new::<ProposalId>(query.limit, query.cursor.as_deref())?;
-    let rows = api.store.proposals(&call.scope, query.status, &listing.page()).await?;
+    let rows = api.store.proposals(&call.scope, status, &listing.page()).await?;
     Ok(listing.answer(rows, |proposal| proposal.id.to_string(), |proposal| Some(render::object(proposal))))
+}
+
+async fn failed(api: &Shared, call: &Read, query: &ProposalQuery) -> Answer {
+    let listing = Listing::new::<ExchangeId>(query.limit, query.cursor.as_deref())?;
+    let rows = api.store.dead_letters(&call.scope, &listing.page()).await?;
+    let show = |letter: &DeadLetter| {
+        Some(json!({
+            "exchange": letter.exchange.to_string(),
+            "status": "failed",
+            "reason": letter.error,
+            "attempts": letter.attempts,
+            "at": letter.at.to_rfc3339(),
+        }))
+    };
+    Ok(listing.answer(rows, |letter| letter.exchange.to_string(), show))
 }

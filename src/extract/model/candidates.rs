@@ -44,7 +44,6 @@ fn candidate(item: Item, turn: &Turn, keys: &KeySchema) -> Candidate {
     let key = key_of(&item.key, keys);
     let rule = keys.get(&key);
     let value = value_of(item.value, rule.map_or(ValueType::Text, |rule| rule.value_type));
-    let sentence = sentence_of(turn, &item.evidence);
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut tags = item.tags;
     if let Some(rule) = rule.filter(|rule| !rule.facets.is_empty()) {
@@ -57,7 +56,7 @@ fn candidate(item: Item, turn: &Turn, keys: &KeySchema) -> Candidate {
         kind: rule.map_or_else(|| kind_of(&item.kind), |rule| rule.kind),
         source_type: if is_said(&text, &item.evidence) { SourceType::UserStated } else { SourceType::Inferred },
         about: item.about.or_else(|| speaks_of(&item.evidence).filter(|_| !key.starts_with("family."))),
-        lasting: item.lasting && !is_supposed(sentence.as_deref().unwrap_or(&item.evidence), turn),
+        lasting: item.lasting && !is_supposed(&item.evidence, turn),
         language: detect(&item.evidence).to_owned(),
         evidence: Evidence {
             exchange: Some(turn.exchange),
@@ -123,31 +122,55 @@ fn is_said(value: &str, evidence: &str) -> bool {
     })
 }
 
-/// The sentence in the user's own words in which a quote stands.
-fn sentence_of(turn: &Turn, quote: &str) -> Option<String> {
-    let quote = fold(quote).into_owned();
-    user_side(turn).find_map(|said| {
-        let own = own_words(&said.text);
-        let mut all = own.parts().flat_map(sentences);
-        all.find(|sentence| fold(sentence.text).contains(&quote)).map(|sentence| sentence.text.to_owned())
-    })
-}
-
-/// A sentence that supposes something and says nothing.
-static SUPPOSED: LazyLock<Regex> = LazyLock::new(|| {
+/// Words that begin a condition: what follows in the sentence hangs on it.
+static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?xi)^(?:(?:and|but|so|well|ok(?:ay)?|hm+)[,\s]+)*(?:if|unless|suppose|supposing|imagine|assuming|assume|whether|pretend|what\sif|would|could|should|do|does|did|is|are|am|was|were|can|may|might|will|i\swish|let's\ssay)(?-u:\b)
+        r"(?xi)^(?:(?:and|but|so|well|ok(?:ay)?|hm+)[,\s]+)*(?:if|unless|suppose|supposing|imagine|assuming|assume|pretend|what\sif|let's\ssay)(?-u:\b)
         |(?-u:\b)if\si\s(?:were|was|had|moved|became|could)(?-u:\b)
-        |^(?:如果|假如|要是|假设|假使|倘若|设想|万一|是不是|我是不是|能不能)|如果我(?:是|有|住)",
+        |^(?:如果|假如|要是|假设|假使|倘若|设想|万一)|如果我(?:是|有|住)",
+    )
+    .expect("tested")
+});
+/// Words that begin a question or a wish, whatever stands at its end.
+static ASKING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?xi)^(?:(?:and|but|so|well|ok(?:ay)?|hm+)[,\s]+)*(?:whether|would|could|should|do|does|did|is|are|am|was|were|can|may|might|will|i\swish|i\shope)(?-u:\b)
+        |^(?:是不是|我是不是|能不能|可不可以)",
     )
     .expect("tested")
 });
 
-/// Whether the words state nothing: they suppose or ask, or belong to a task whose text is nobody's.
-fn is_supposed(sentence: &str, turn: &Turn) -> bool {
+/// Whether the words of a quote state nothing: they suppose or ask, or belong to a task whose text is nobody's.
+fn is_supposed(quote: &str, turn: &Turn) -> bool {
     let task = user_side(turn).any(|said| {
         let first = sentences(&said.text).next().map_or("", |s| s.text);
         is_payload_task(first) || own_words(&said.text).parts().any(is_fiction)
     });
-    task || SUPPOSED.is_match(sentence)
+    let quote = fold(quote);
+    task || user_side(turn).any(|said| {
+        let own = own_words(&said.text);
+        let found = own.parts().flat_map(sentences).find_map(|sentence| {
+            let text = fold(sentence.text).into_owned();
+            let at = text.find(&*quote)?;
+            Some((text, at, sentence.question))
+        });
+        match found {
+            Some((text, at, question)) => {
+                // "Since I'm vegan, what can I eat?" asks in its last part only.
+                let clause = text[..at].rfind([',', ';', ':', '\u{ff0c}', '\u{ff1b}']).map_or(&*text, |end| {
+                    text[end..].trim_start_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation())
+                });
+                CONDITION.is_match(&text) || ASKING.is_match(clause) || question && begins_with_question_word(clause)
+            }
+            // It runs over several sentences: with a question among them it says nothing.
+            None => quote.contains(['?', '\u{ff1f}']),
+        }
+    })
+}
+
+fn begins_with_question_word(clause: &str) -> bool {
+    const WORDS: [&str; 10] = ["what", "where", "which", "who", "whose", "when", "how", "why", "any", "what's"];
+    const HAN: [&str; 6] = ["什么", "哪", "谁", "怎么", "为什么", "多少"];
+    let first = clause.split_whitespace().next().unwrap_or_default();
+    WORDS.iter().any(|word| first.eq_ignore_ascii_case(word)) || HAN.iter().any(|word| clause.starts_with(word))
 }

@@ -136,9 +136,10 @@ fn end_of(text: &str) -> Option<usize> {
 
 /// Whether a piece that has no end begins as an item.
 fn is_item_head(text: &str) -> bool {
-    let head = text[1..].trim_start();
-    text.starts_with('{')
-        && ["\"kind\"", "\"key\"", "\"value\"", "\"evidence\""].iter().any(|name| head.starts_with(name))
+    let Some(head) = text.strip_prefix('{').map(str::trim_start).and_then(|head| head.strip_prefix('"')) else {
+        return false;
+    };
+    super::schema::MEMBERS.iter().any(|name| head.strip_prefix(name).is_some_and(|rest| rest.starts_with('"')))
 }
 
 /// What stands in a code fence around the whole text.

@@ -35,7 +35,7 @@ pub struct Windows {
     config: WindowsConfig,
     /// The strictest form that the model is not known to refuse: an index into [`RUNGS`].
     rung: AtomicU8,
-    pause: Pause,
+    pub(super) pause: Pause,
 }
 
 const RUNGS: [Rung; 3] = [Rung::Schema, Rung::Object, Rung::Text];

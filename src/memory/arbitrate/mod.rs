@@ -12,6 +12,8 @@
 //! A retracted fact stays, tagged [`RETRACTED`], and goes on dominating: an older value does not come back in its place,
 //! and an older statement that arrives late is seen to be taken back. Locked facts are dominated by nothing, critical ones only by an operator.
 
+#[cfg(test)]
+mod model_tests;
 mod retract;
 mod standing;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fixtures::*;
-use crate::base::{ExchangeId, Time};
+use crate::base::{ExchangeId, FactId, Time};
 use crate::memory::Scope;
 use crate::store::{
     DeadLetter, JobFailure, LearnOutcome, Page, Queued, QueuedTurn, Store, Window, WindowClaim, WindowDepth,
@@ -184,6 +184,24 @@ pub(crate) async fn a_tenant_that_spent_what_it_may_waits_until_the_next_day(sto
     assert_eq!(store.spend("acme", DAY, 10_000).await.unwrap(), 10_000);
     assert_eq!(store.spend("other", DAY, 5).await.unwrap(), 5);
     assert!(claimed(store, "w", 24 * 3600).await.is_some());
+}
+
+/// Design, doubt 14: the same words do not bring back what was deleted, however a model quotes them.
+pub(crate) async fn what_rests_on_a_turn_takes_it_along_when_it_is_deleted(store: &dyn Store) {
+    let scope = scope("ann");
+    leased(store, &scope, &[9, 10]).await;
+    store.queue_turns("me", &[queued(9, "talk"), queued(10, "talk")], &RULES, NOW).await.unwrap();
+    let window = claimed(store, "w", 30).await.unwrap();
+    // Its evidence is of exchange 9.
+    store.apply(&scope, &[insert(1, "note.a", "x")]).await.unwrap();
+    assert!(store.delete_fact(&scope, FactId(1), NOW).await.unwrap());
+    let taught = [learned(9, &scope, 2), learned(10, &scope, 2)];
+    assert_eq!(store.finish_window("w", window.id, &taught).await.unwrap(), WindowOutcome::Stale);
+    store.fail_window("w", window.id, &failure(Some(NOW))).await.unwrap();
+    let rest = claimed(store, "w", 31).await.unwrap();
+    assert_eq!(ids(&rest), [10]);
+    let outcome = store.finish_window("w", rest.id, &taught[1..]).await.unwrap();
+    assert_eq!(outcome, WindowOutcome::Applied { revisions: vec![2] });
 }
 
 fn failure(retry_at: Option<Time>) -> JobFailure {

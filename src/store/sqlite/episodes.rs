@@ -7,7 +7,7 @@ use super::error::driver;
 use super::row::{name, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
 use super::write::Writes;
-use super::{SqliteStore, commit, tombstone};
+use super::{SqliteStore, commit, tombstone, windows};
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::{Episode, Scope};
 use crate::store::{EpisodeFilter, EpisodeStore, Page, StoreError};
@@ -158,6 +158,7 @@ impl EpisodeStore for SqliteStore {
             return Ok(false);
         };
         tombstone::leave(&mut tx, row.id, &[tombstone::hash(&self.salt, scope, &found.text)], now).await?;
+        windows::forget_basis(&mut tx, row.id, &id.to_string()).await?;
         sqlx::query(DELETE)
             .bind(id.to_string())
             .bind(row.id)

@@ -8,7 +8,7 @@ use super::row::{name, parse};
 use super::scope::{ensure_one, key, set_revisions};
 use super::tombstone;
 use super::write::{StoredFacts, Writes};
-use super::{SqliteStore, commit};
+use super::{SqliteStore, commit, windows};
 use crate::base::{FactId, Time};
 use crate::memory::{Fact, FactChange, HistoryEntry, Scope};
 use crate::store::{FactFilter, FactStore, Page, StoreError};
@@ -122,6 +122,7 @@ impl FactStore for SqliteStore {
             sqlx::query_scalar(QUOTES).bind(&id).fetch_all(&mut *tx).await.map_err(driver("read evidence"))?;
         let hashes: Vec<_> = quotes.iter().flatten().map(|quote| tombstone::hash(&self.salt, scope, quote)).collect();
         tombstone::leave(&mut tx, row.id, &hashes, now).await?;
+        windows::forget_basis(&mut tx, row.id, &id).await?;
         for sql in [DELETE_HISTORY, DELETE_PROPOSALS, DELETE] {
             sqlx::query(sql).bind(&id).bind(row.id).execute(&mut *tx).await.map_err(driver("delete a fact"))?;
         }
