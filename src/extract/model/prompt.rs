@@ -21,7 +21,8 @@ const MAX_SAID_CHARS: usize = 6_000;
 const MAX_BEFORE_CHARS: usize = 400;
 /// Longest value of a known fact that is shown, in characters.
 const MAX_VALUE_CHARS: usize = 120;
-const MAX_OUTPUT_TOKENS: u32 = 4_000;
+/// Enough for some twenty memories, and small enough for a window of 8,000 tokens.
+const MAX_OUTPUT_TOKENS: u32 = 2_000;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// No dates and no values that look real: a model gives back what it sees.

@@ -291,6 +291,28 @@ async fn a_stop_breaks_a_question_off_and_gives_its_window_back() {
 }
 
 #[tokio::test]
+async fn so_many_windows_are_asked_about_at_a_time_and_no_more() {
+    let f = fixture_with(Scripted { silent: true, ..Scripted::default() }, None).await;
+    let people: Vec<_> = (1..=9).map(|n| said(n, &scope(&n.to_string()))).collect();
+    f.store.append(&people).await.unwrap();
+    f.worker.run_until_empty().await.unwrap();
+    f.later(30);
+    let stop = tokio_util::sync::CancellationToken::new();
+    let windows = Arc::into_inner(f.windows).unwrap();
+    let asked = async {
+        while f.model.asked.load(Ordering::Relaxed) < 4 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    tokio::join!(windows.run(stop.clone()), asked);
+    assert_eq!(f.model.asked.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
 async fn a_format_that_is_refused_is_not_asked_for_again() {
     let f = fixture([Err(AskError::Format), Err(AskError::Format), Ok("1: note.a = x"), Ok("")]).await;
     f.say([1]).await;

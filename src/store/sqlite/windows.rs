@@ -42,17 +42,20 @@ const COPY: &str = "
     INSERT INTO window_turns (exchange, scope, window_id, turn_key, turn)
     SELECT exchange, scope, ?2, ?3, turn FROM outbox WHERE exchange = ?1";
 
-const ANY_DUE: &str = "SELECT EXISTS (SELECT 1 FROM windows WHERE due_at <= ?1)";
+/// Asked twice a second by everyone who waits, so it reads: the writer is not troubled for nothing.
+const DUE: &str = "
+    SELECT w.id FROM windows w JOIN scopes s ON s.id = w.scope
+    WHERE w.due_at <= ?1 AND (w.lease_until IS NULL OR w.lease_until <= ?1)
+      AND NOT EXISTS (SELECT 1 FROM windows l WHERE l.scope = w.scope AND l.lease_until > ?1)
+      AND NOT EXISTS (SELECT 1 FROM model_spending m WHERE m.tenant = s.tenant AND m.day = ?2 AND m.tokens >= ?3)
+    ORDER BY w.due_at, w.id LIMIT 1";
 
+/// Takes it, unless someone was faster.
 const CLAIM: &str = "
-    UPDATE windows SET owner = ?1, lease_until = ?2, attempts = attempts + 1, closed = 1
-    WHERE id = (
-        SELECT w.id FROM windows w JOIN scopes s ON s.id = w.scope
-        WHERE w.due_at <= ?3 AND (w.lease_until IS NULL OR w.lease_until <= ?3)
-          AND NOT EXISTS (SELECT 1 FROM windows l WHERE l.scope = w.scope AND l.lease_until > ?3)
-          AND NOT EXISTS (SELECT 1 FROM model_spending m WHERE m.tenant = s.tenant AND m.day = ?4 AND m.tokens >= ?5)
-        ORDER BY w.due_at, w.id LIMIT 1)
-    RETURNING id, attempts, opened_at";
+    UPDATE windows SET owner = ?2, lease_until = ?3, attempts = attempts + 1, closed = 1
+    WHERE id = ?1 AND due_at <= ?4
+      AND NOT EXISTS (SELECT 1 FROM windows l WHERE l.scope = windows.scope AND l.lease_until > ?4)
+    RETURNING attempts, opened_at";
 
 const TURNS: &str = "SELECT exchange, turn FROM window_turns WHERE window_id = ?1 ORDER BY seq";
 
@@ -140,33 +143,33 @@ impl WindowStore for SqliteStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "claim_window"))]
     async fn claim_window(&self, claim: &WindowClaim) -> Result<Option<Window>, StoreError> {
-        // Asked twice a second by everyone who waits: the writer is not to be troubled for nothing.
-        let due: bool = sqlx::query_scalar(ANY_DUE)
-            .bind(claim.now.0)
-            .fetch_one(&self.read)
-            .await
-            .map_err(driver("look for windows"))?;
-        if !due {
-            return Ok(None);
+        loop {
+            let due: Option<i64> = sqlx::query_scalar(DUE)
+                .bind(claim.now.0)
+                .bind(day_of(claim.now))
+                .bind(bound(claim.cap))
+                .fetch_optional(&self.read)
+                .await
+                .map_err(driver("look for windows"))?;
+            let Some(id) = due else { return Ok(None) };
+            let mut tx = self.begin().await?;
+            let found: Option<(u32, i64)> = sqlx::query_as(CLAIM)
+                .bind(id)
+                .bind(&claim.owner)
+                .bind(claim.now.plus_millis(millis(claim.lease)).0)
+                .bind(claim.now.0)
+                .fetch_optional(&mut *tx)
+                .await
+                .map_err(driver("claim a window"))?;
+            let Some((attempts, opened_at)) = found else { continue };
+            let rows: Vec<(String, String)> =
+                sqlx::query_as(TURNS).bind(id).fetch_all(&mut *tx).await.map_err(driver("read a window"))?;
+            commit(tx).await?;
+            // The outbox has read them before, so that they can be read.
+            let turns = rows.iter().map(|(exchange, turn)| parse::<Turn>("window_turns", exchange, turn));
+            let turns = turns.collect::<Result<_, _>>()?;
+            return Ok(Some(Window { id, turns, attempts: attempts.saturating_sub(1), opened_at: Time(opened_at) }));
         }
-        let mut tx = self.begin().await?;
-        let found: Option<(i64, u32, i64)> = sqlx::query_as(CLAIM)
-            .bind(&claim.owner)
-            .bind(claim.now.plus_millis(millis(claim.lease)).0)
-            .bind(claim.now.0)
-            .bind(day_of(claim.now))
-            .bind(bound(claim.cap))
-            .fetch_optional(&mut *tx)
-            .await
-            .map_err(driver("claim a window"))?;
-        let Some((id, attempts, opened_at)) = found else { return Ok(None) };
-        let rows: Vec<(String, String)> =
-            sqlx::query_as(TURNS).bind(id).fetch_all(&mut *tx).await.map_err(driver("read a window"))?;
-        commit(tx).await?;
-        // The outbox has read them before, so that they can be read.
-        let turns = rows.iter().map(|(exchange, turn)| parse::<Turn>("window_turns", exchange, turn));
-        let turns = turns.collect::<Result<_, _>>()?;
-        Ok(Some(Window { id, turns, attempts: attempts.saturating_sub(1), opened_at: Time(opened_at) }))
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "finish_window"))]
