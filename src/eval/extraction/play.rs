@@ -53,7 +53,7 @@ impl Known {
         };
         let learned: Learned = match proposed {
             None => decide(&input),
-            Some(candidates) => crate::extract::decide_proposed(&input, candidates),
+            Some(candidates) => model::decide_model(&input, &candidates),
         };
         for change in learned.changes {
             match self.facts.iter_mut().find(|f| f.id == change.fact.id) {
