@@ -54,7 +54,13 @@ pub fn corrections(turn: &Turn, facts: &[Arc<Fact>], schema: &KeySchema) -> Vec<
             let old = found.name("old").map(|m| m.as_str().trim());
             let Some(fact) = target(turn, facts, old) else { continue };
             let Some(rule) = schema.get(&fact.key) else { continue };
-            let Some(new) = tidy(&found["new"], rule.value_type)
+            // "It's Martha with an h" spells the name.
+            let new = [" with a", " spelled", " spelt", " instead", " actually", " btw", " not "]
+                .iter()
+                .filter_map(|w| found["new"].find(w))
+                .min()
+                .map_or(&found["new"], |at| &found["new"][..at]);
+            let Some(new) = tidy(new, rule.value_type)
                 .filter(|new| !same_text(new, &fact.value_text()) && new.split(' ').count() <= 6)
             else {
                 continue;

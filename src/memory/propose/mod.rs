@@ -14,7 +14,7 @@ use super::candidate::{Candidate, Intent, ProposedBy};
 use super::fact::{Evidence, SourceType};
 use super::language::is_han;
 use super::schema::KeySchema;
-use super::segment::{is_fiction, is_payload_task, is_small_talk, own_words, sentences};
+use super::segment::{Sentence, fiction_at, is_payload_task, is_pretence, is_small_talk, own_words, sentences};
 use super::turn::{Said, Speaker, Turn};
 
 pub use correction::corrections;
@@ -87,23 +87,54 @@ fn find<'a>(text: &'a str, schema: &KeySchema) -> Vec<(Finding, &'a str)> {
     }
     let first = sentences(text).next().map_or("", |s| s.text);
     let explicit = english::is_request(first) || chinese::is_request(first);
-    if !explicit && is_payload_task(first) {
+    let own = own_words(text);
+    if own.parts().any(is_pretence) {
         return out;
     }
-    let own = own_words(text);
-    if own.parts().any(is_fiction) {
+    // Of "Shorten this: "…". Also, I'm vegan" only the aside is the speaker's own; the task must have its text in a quotation.
+    let aside_only = !explicit && is_payload_task(first);
+    if aside_only && !own.is_cut() {
         return out;
     }
     for part in own.parts() {
         for sentence in sentences(part) {
+            if aside_only && !is_aside(sentence.text) {
+                continue;
+            }
+            // What is said before an order to invent is one's own; what follows is nobody's.
+            let (sentence, invents) = before_fiction(sentence);
+            if invents && sentence.text.is_empty() {
+                return out;
+            }
             if sentence.text.contains(is_han) {
                 chinese::find(sentence, schema, &mut out);
             } else {
                 english::find(sentence, schema, &mut out);
             }
+            if invents {
+                return out;
+            }
         }
     }
     out
+}
+
+/// The clauses of a sentence before an order to invent, and whether there is such an order.
+fn before_fiction(sentence: Sentence<'_>) -> (Sentence<'_>, bool) {
+    let Some(at) = fiction_at(sentence.text) else { return (sentence, false) };
+    let head = &sentence.text[..at];
+    let end = head.rfind([',', ';', '\u{ff0c}', '\u{ff1b}', ':', '\u{ff1a}']).unwrap_or(0);
+    (Sentence { text: head[..end].trim_end(), question: false }, true)
+}
+
+/// Whether a sentence sets out to say something beside the matter.
+fn is_aside(text: &str) -> bool {
+    const MARKS: [&str; 11] =
+        ["also", "btw", "by the way", "oh and", "ps", "p.s", "and btw", "另外", "对了", "还有", "顺便"];
+    let lower = text.to_lowercase();
+    MARKS
+        .iter()
+        .any(|mark| lower.strip_prefix(mark).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric())))
 }
 
 /// Whom a sentence speaks of when it is another person than its speaker: "brother Tom" for "my brother Tom is allergic to shellfish".

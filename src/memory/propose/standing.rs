@@ -23,6 +23,12 @@ static FACETS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
             ),
         ),
         (
+            "length",
+            compile(
+                r"^(?:always |please |to |from now on,? |in future,? |going forward,? )*(?:keep|limit|make|write|answer|reply|respond)(?: the| your| all| it| me| everything)*(?: answers?| replies| responses?| explanations?| messages)?(?: to| in| under| below| within| no longer than| no more than| less than| fewer than| at most| short,?| about| around| a maximum of)+ (?:\d{1,4}|one|two|three|four|five|a single|a few|a couple of)(?: short)? (?:words?|sentences?|lines?|paragraphs?|characters?|bullet points)(?: or (?:less|fewer))?(?: max| at most| please)?$|^(?:以后|今后|请|每次|都|总是|把)*(?:回答|回复|答案)?(?:控制|限制|保持)?(?:在|不要?超过)(?:\d{1,4}|[一二三四五六七八九十百两]{1,3})(?:个)?(?:字|句|句话|行|段)(?:以内|之内|内)?$",
+            ),
+        ),
+        (
             "tone",
             compile(
                 r"^(?:always |please |to |from now on,? )*(?:be|use|keep|write|speak|talk|answer|reply|respond)(?: to me| with| in| it| a| an| the| your| tone| replies| answers| more| very)*\s(?:formal|informal|casual|friendly|polite|professional|direct|blunt|humorous|serious|neutral|gentle|encouraging|formally|informally|casually|politely|directly)(?:\s(?:tone|style|manner|language|voice))?(?: please| with me)?$|^(?:以后|今后|请|从现在起|都|总是|要|你)*(?:用|说话|语气|回答|回复)*(?:要|得|更|请)*(?:正式|轻松|友好|礼貌|专业|直接|幽默|严肃|客气|温和|随意)(?:一点|一些|些|点)?(?:的)?(?:语气|口吻|风格|方式)?(?:回答|回复|跟我说话|和我说话)?(?:我)?$",

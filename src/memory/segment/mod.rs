@@ -14,5 +14,5 @@ pub use fence::{has_fence, without_fence};
 pub use own::{OwnWords, own_words};
 pub use sentence::{Sentence, sentences};
 pub use side::episode_side;
-pub(crate) use talk::is_fiction;
+pub(crate) use talk::{fiction_at, is_fiction, is_pretence};
 pub use talk::{is_one_off_task, is_payload_task, is_small_talk};

@@ -46,12 +46,20 @@ static PAYLOAD_TASK: LazyLock<Regex> = LazyLock::new(|| {
     .expect("tested")
 });
 
-/// Invention: what is said in it is said by nobody.
+/// An order to invent: what follows is said by nobody.
 static FICTION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?xi)(?-u:\b)(?:(?:write|compose|create|make\sup|tell(?:\sme)?|draft|generate|continue|invent|give\sme|craft|pen)(?-u:\b).{0,40}(?-u:\b)(?:story|stories|poem|haiku|limerick|sonnet|song|lyrics|rap|novel|dialogue|scene|screenplay|script|monologue|joke|fable|fairy\stale|riddle|tweet|slogan|essay|blog\spost|speech|diary\sentry|letter|e-?mail|cover\sletter|bio|post|review|toast|sentence|sentences|example|examples|conversation|persona)(?-u:\b))
-        |(?-u:\b)(?:pretend|role-?\s?play|imagine|suppose|hypothetically|let's\ssay|lets\ssay|act\sas|you\sare\snow|in\smy\s(?:novel|story|book|game|screenplay|script)|my\s(?:character|protagonist|narrator)|fictional|what\sif\si|what\swould)(?-u:\b)
-        |写(?:一|首|个|段|篇|封)|编(?:一个|个|一段|故事)|创作|作一首|讲(?:一个|个)?故事|角色扮演|扮演|假装|假设|假如|设想|想象一下|如果我是|小说(?:里|中)|我的(?:角色|主角)|造句|要是我",
+        r"(?xi)(?-u:\b)(?:(?:write|compose|create|make\sup|tell(?:\sme)?|draft|generate|continue|invent|give\sme|craft|pen)(?-u:\b).{0,40}(?-u:\b)(?:story|stories|poem|haiku|limerick|sonnet|song|lyrics|rap|novel|dialogue|scene|screenplay|script|monologue|joke|fable|fairy\stale|riddle|tweet|slogan|essay|blog\spost|speech|diary\sentry|letter|e-?mail|cover\sletter|bio|post|review|toast|sentence|sentences|example|examples|conversation|persona|profile|paragraph|caption)(?-u:\b))
+        |写(?:一|首|个|段|篇|封)|编(?:一个|个|一段|故事)|创作|作一首|讲(?:一个|个)?故事|造句",
+    )
+    .expect("tested")
+});
+
+/// Pretence: nothing in a message with it is meant.
+static PRETENCE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?xi)(?-u:\b)(?:pretend|role-?\s?play|imagine|suppose|hypothetically|let's\ssay|lets\ssay|act\sas|act\slike|you\sare\snow|in\s(?:my|the|this)\s(?:novel|story|book|game|screenplay|script|movie|campaign)|my\s(?:character|protagonist|narrator)|fictional|what\sif\si|what\swould)(?-u:\b)
+        |角色扮演|扮演|假装|假设|假如|设想|想象一下|如果我是|小说(?:里|中)|我的(?:角色|主角)|要是我",
     )
     .expect("tested")
 });
@@ -79,7 +87,17 @@ pub(in crate::memory::segment) fn starts_with_payload_task(text: &str) -> bool {
 /// Whether the speaker asks for invention, so that "I" in it is nobody.
 #[must_use]
 pub(crate) fn is_fiction(text: &str) -> bool {
-    FICTION.is_match(text)
+    FICTION.is_match(text) || PRETENCE.is_match(text)
+}
+
+/// Where an order to invent begins.
+pub(crate) fn fiction_at(text: &str) -> Option<usize> {
+    FICTION.find(text).map(|found| found.start())
+}
+
+/// Whether a text pretends, so that nothing in it is meant.
+pub(crate) fn is_pretence(text: &str) -> bool {
+    PRETENCE.is_match(text)
 }
 
 /// Whether a text is a utility request that leaves nothing to remember: a translation, a title, a calculation, code.
@@ -95,7 +113,7 @@ pub fn is_one_off_task(text: &str) -> bool {
             w == "I"
                 || ["my", "our", "we", "mine", "ours", "i'm", "i’m", "i've"].iter().any(|p| w.eq_ignore_ascii_case(p))
         }) || text.replace("帮我", "").replace("给我", "").replace("告诉我", "").replace("替我", "").contains('我');
-    (ONE_OFF.is_match(head) || FICTION.is_match(head)) && !personal
+    (ONE_OFF.is_match(head) || is_fiction(head)) && !personal
 }
 
 #[cfg(test)]

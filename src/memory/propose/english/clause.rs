@@ -20,7 +20,7 @@ pub(super) struct Clause<'a> {
 static BREAK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?xi)(?:\s*[,;:\u{2013}\u{2014}]\s*|\s+-\s+|\s+|^)(?:(?:and|but|so|because|since|though|although|also|plus|while|yet|or|as|that)\s+)*
-        (?P<next>(?:now\s+)?(?:i|i['’]m|i['’]ve|my|we|we['’]re|our|what|where|which|who|when|how|why|can\syou|could\syou|can\si|could\si|should\si|would\syou|do\syou|is|are|does|do|did|should|any|which|please|call\sme|remember)(?-u:\b))",
+        (?P<next>(?:now\s+)?(?:i|im|ive|i['’]m|i['’]ve|my|we|we['’]re|our|what|where|which|who|when|how|why|can\syou|could\syou|can\si|could\si|should\si|would\syou|do\syou|am\si|everyone|everybody|people|friends|most\speople|is|are|does|do|did|should|any|which|please|call\sme|remember)(?-u:\b))",
     )
     .expect("tested")
 });
@@ -37,8 +37,8 @@ static SHARED: LazyLock<Regex> = LazyLock::new(|| {
 
 static LEAD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?xi)^(?:(?:hi|hello|hey|hey\sthere|hi\sthere|oh|ah|well|so|ok|okay|yes|yeah|yep|sure|thanks|thank\syou|great|cool|btw|by\sthe\sway|fyi|also|and|but|because|since|as|that|given\sthat|anyway|besides|plus|look|listen|honestly|
-        just\sso\syou\sknow|for\s(?:your\sinformation|the\srecord|context|reference|future\sreference)|in\scase\sit\shelps|one\smore\sthing|quick\s(?:note|update|question)|first\sof\sall|in\sgeneral|generally|personally|to\sbe\sclear|
+        r"(?xi)^(?:(?:hi|hello|hey|hey\sthere|hi\sthere|hiya|yo|dude|man|guys|folks|hi\sall|good\s(?:morning|evening|afternoon)|morning|ugh|argh|omg|lol|hmm+|meh|damn|wow|tbh|ngl|imo|right|anyways?|ps|p\.s\.?|oh|ah|well|so|ok|okay|yes|yeah|yep|sure|thanks|thank\syou|great|cool|btw|by\sthe\sway|fyi|also|and|but|because|since|as|that|given\sthat|anyway|besides|plus|look|listen|honestly|
+        just\sso\syou\sknow|jsyk|(?:just\s)?(?:a\s)?(?:quick\s|small\s|little\s)?(?:heads?[\s-]up|reminder|thing|note|fyi|bit\sof\s(?:background|context))|in\s(?:this|our|my|the)\s(?:repo|repository|project|team|company|codebase|code\sbase|office|monorepo|app|stack)|at\s(?:my|our)\s(?:company|work|job|office)|at\swork|for\s(?:your\sinformation|the\srecord|context|reference|future\sreference)|in\scase\sit\shelps|one\smore\sthing|quick\s(?:note|update|question)|first\sof\sall|in\sgeneral|generally|personally|to\sbe\sclear|
         (?:i\s)?(?:should|forgot\sto|wanted\sto|want\sto)\s(?:mention|say|tell\syou|let\syou\sknow|add)(?:\sthat)?|i\s(?:just\s|recently\s)?(?:found\sout|learned|learnt|discovered|realised|realized)(?:\sthat)?|you\sshould\sknow(?:\sthat)?|keep\sin\smind|it\sturns\sout(?:\sthat)?|turns\sout(?:\sthat)?|
         as\syou\sknow|like\si\ssaid|as\si\ssaid|the\sthing\sis|unfortunately|luckily|sadly|good\snews|news|update|correction|actually|no|nope|sorry|wait|not\sanymore|these\sdays|nowadays|now|currently|as\sof\s(?:today|now|last\s\w+))(?:\s*[,:!.\u{2013}\u{2014}-]+\s*|\s+))",
     )
@@ -164,7 +164,7 @@ fn strip_lead(piece: &str) -> (&str, bool) {
 
 /// Straight apostrophes, and the subject's contractions written out.
 pub(super) fn plain(text: &str) -> String {
-    let text = text.trim().replace(['’', '‘'], "'");
+    let text = respelled(&text.trim().replace(['’', '‘'], "'"));
     for (short, long) in [
         ("i'm ", "I am "),
         ("im ", "I am "),
@@ -182,6 +182,37 @@ pub(super) fn plain(text: &str) -> String {
             && head.eq_ignore_ascii_case(short)
         {
             return format!("{long}{}", &text[short.len()..]);
+        }
+    }
+    text
+}
+
+/// Words that are often misspelt, where a rule hangs on them. What is kept as a value stays as it was written.
+const MISSPELT: [(&str, &str); 14] = [
+    ("alergic", "allergic"),
+    ("allergc", "allergic"),
+    ("allegic", "allergic"),
+    ("alergy", "allergy"),
+    ("vegitarian", "vegetarian"),
+    ("vegeterian", "vegetarian"),
+    ("vegatarian", "vegetarian"),
+    ("diabetis", "diabetes"),
+    ("diabeties", "diabetes"),
+    ("favorit", "favorite"),
+    ("prefered", "preferred"),
+    ("adress", "address"),
+    ("bday", "birthday"),
+    ("b-day", "birthday"),
+];
+
+fn respelled(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (wrong, right) in MISSPELT {
+        if let Some(at) = text.to_ascii_lowercase().find(wrong)
+            && !text[at + wrong.len()..].starts_with(char::is_alphanumeric)
+            && !text[..at].ends_with(char::is_alphanumeric)
+        {
+            text.replace_range(at..at + wrong.len(), right);
         }
     }
     text

@@ -1,7 +1,7 @@
 //! Words by kind: what tells a condition from an object one has, a role from a diet, a phone from a laptop.
 
 /// Heads of nouns that name what someone does for a living.
-pub(super) const ROLES: &str = r"(?:\w*(?:neer|oper|igner|eacher|anager|writer|ographer|driver|lawyer|officer|worker|baker|plumber|carpenter|trainer|founder|(?:business|shop|store|restaurant)\sowner|banker|builder|farmer|singer|dancer|painter|producer|director|lecturer|researcher|administrator|coordinator|translator|editor|author|actor|instructor|doctor|professor|contractor|operator|illustrator|auditor|investor|analyst|scientist|artist|journalist|therapist|dentist|pharmacist|economist|psychologist|biologist|chemist|physicist|receptionist|specialist|stylist|recruiter|librarian|technician|musician|physician|electrician|optician|veterinarian|statistician|mathematician|politician|accountant|consultant|assistant|attendant|architect|agent|student|freelancer|programmer|photographer|interpreter|barrister|barista|bartender|cashier|paramedic|mechanic|firefighter|entrepreneur|intern|surgeon|pilot|chef|cook|nurse|judge|guide|coach|clerk|cfo|ceo|cto|cio|coo|vp|lead|head\sof\s\w+|secretary|apprentice|midwife|tutor|vet|postdoc|waiter|waitress|soldier|broker|trader|planner|strategist|marketer|supervisor|principal|pastor|priest|carer|nanny|gp))";
+pub(super) const ROLES: &str = r"(?:\w*(?:neer|oper|igner|eacher|anager|writer|ographer|driver|lawyer|officer|worker|baker|plumber|carpenter|trainer|founder|(?:business|shop|store|restaurant)\sowner|banker|builder|farmer|singer|dancer|painter|producer|director|lecturer|researcher|administrator|coordinator|translator|editor|author|actor|instructor|doctor|professor|contractor|operator|illustrator|auditor|investor|analyst|scientist|artist|journalist|therapist|dentist|pharmacist|economist|psychologist|biologist|chemist|physicist|receptionist|specialist|stylist|recruiter|librarian|technician|musician|physician|electrician|optician|veterinarian|statistician|mathematician|politician|accountant|consultant|assistant|attendant|architect|agent|student|freelancer|programmer|photographer|interpreter|barrister|barista|bartender|cashier|paramedic|\w+ologist|\w+iatrist|\w+therapist|caretaker|gardener|tailor|potter|welder|roofer|courier|retiree|homemaker|stay-at-home\s(?:mom|mum|dad|parent)|sysadmin|dev|sre|pm|qa|mechanic|firefighter|entrepreneur|intern|surgeon|pilot|chef|cook|nurse|judge|guide|coach|clerk|cfo|ceo|cto|cio|coo|vp|lead|head\sof\s\w+|secretary|apprentice|midwife|tutor|vet|postdoc|waiter|waitress|soldier|broker|trader|planner|strategist|marketer|supervisor|principal|pastor|priest|carer|nanny|gp))";
 
 /// Diets that an "I am …" names.
 pub(super) const DIETS: &str = r"(?:vegan|vegetarian|pescatarian|pescetarian|flexitarian|fruitarian|lactose[\s-]intolerant|gluten[\s-]intolerant|gluten[\s-]free|dairy[\s-]free|coeliac|celiac|kosher|halal|keto|paleo|teetotal(?:er|ler)?|plant-based)";
@@ -107,6 +107,17 @@ pub(super) fn device(product: &str) -> Option<&'static str> {
                 "byd",
                 "skoda",
                 "golf",
+                "octavia",
+                "seat",
+                "citroen",
+                "opel",
+                "dacia",
+                "lexus",
+                "suzuki",
+                "mini cooper",
+                "land rover",
+                "rivian",
+                "polestar",
             ],
         ),
         ("console", &["playstation", "ps5", "ps4", "xbox", "nintendo switch", "steam deck", "console"]),

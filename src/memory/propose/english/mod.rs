@@ -88,6 +88,11 @@ fn statements(clause: &str, change: bool) -> Vec<Finding> {
         return found;
     }
     if let Some((about, first_person)) = third::as_first_person(clause) {
+        if let Some((first, second)) = third::each_with_subject(clause) {
+            found = statements(&first, change);
+            found.extend(statements(&second, change));
+            return found;
+        }
         if third::is_we(&about) {
             return statements(&first_person, change);
         }
@@ -104,6 +109,9 @@ fn statements(clause: &str, change: bool) -> Vec<Finding> {
     }
     if found.is_empty() {
         standing(clause, &mut found);
+    }
+    if found.is_empty() {
+        found.extend(self_rules::named_relative(clause));
     }
     if change {
         for finding in &mut found {
@@ -129,6 +137,8 @@ fn standing(clause: &str, out: &mut Vec<Finding>) {
         return;
     }
     let text = WISH.captures(clause).and_then(|c| c.get(1)).map_or(clause, |m| m.as_str());
+    // "Use Celsius, not Fahrenheit" wishes for Celsius.
+    let text = text.split_once(", not ").or_else(|| text.split_once(" instead of ")).map_or(text, |(wish, _)| wish);
     let bare = value::strip_words(
         text,
         &[

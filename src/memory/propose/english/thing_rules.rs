@@ -21,7 +21,7 @@ macro_rules! patterns {
 
 patterns! {
     DEVICE_IS = r"^my\s(?:new\s|old\s|main\s|work\s|current\s|personal\s)*(phone|laptop|computer|tablet|watch|tv|printer|camera|router|desktop|car|bike|console|e-reader|keyboard|monitor|headphones)\s(?:is|are)\s(?:now\s)?(?:an?\s|the\s)?(.+)";
-    OWN = r"^(?:i|we)\s(?:\w+ly\s|also\s|just\s|now\s|still\s)*(?P<verb>have|own|use|am\susing|drive|bought|got|purchased|switched\sto|upgraded\sto|am\snow\susing)\s(?:an?\s|my\s|the\s)(?:new\s|old\s|used\s)*(?P<what>.+)";
+    OWN = r"^(?:i|we)\s(?:\w+ly\s|also\s|just\s|now\s|still\s)*(?P<verb>have|own|use|am\susing|drive|bought|got|purchased|(?:switched|upgraded|changed)(?:\sfrom\s.{2,30}?)?\sto|am\snow\susing)\s(?:an?\s|my\s|the\s)(?:new\s|old\s|used\s)*(?P<what>.+)";
     DRIVE = r"^i\s(?:\w+ly\s|also\s|now\s)*(?:drive|ride)\s(?:an?\s)(?:new\s|old\s|used\s)*(.+)";
     SOLD = r"^(?:i|we)\s(?:just\s|recently\s|finally\s|have\s|already\s)*(?:sold|gave\saway|got\srid\sof|scrapped|returned|lost|no\slonger\s(?:have|own|drive|use))\s(?:my|the|our|an?)\s(?:old\s)?(.+)";
     SYSTEM = r"^(?:i\s(?:\w+ly\s|also\s|now\s)*(?:use|run|am\son|am\srunning|am\susing)|my\s(?:laptop|computer|pc|machine|work\slaptop|desktop)\s(?:runs|is\srunning|is\son|uses))\s(?P<os>windows(?:\s\d+)?|mac\s?os(?:\s\w+)?|linux|ubuntu(?:\s[\d.]+)?|arch(?:\slinux)?|debian(?:\s\d+)?|fedora(?:\s\d+)?|nixos|android|chromeos|linux\smint|pop!?_?os)(?-u:\b)";
@@ -165,7 +165,7 @@ fn device_rules(clause: &str, out: Out<'_>) {
     {
         let value = value.split(" for ").next().unwrap_or(value);
         let value = value.split(" from ").next().unwrap_or(value);
-        let change = ["switched", "upgraded", "bought", "got", "purchased"]
+        let change = ["switched", "upgraded", "changed", "bought", "got", "purchased"]
             .iter()
             .any(|v| found["verb"].to_lowercase().starts_with(v));
         if let Some(kind) = device(value)

@@ -6,13 +6,34 @@ use regex::Regex;
 
 static THIRD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?xi)^(?:my|our)\s(?P<rel>(?:(?:older|younger|elder|little|big|twin|eldest|youngest|step|best|close|good|new|former|late|ex-?|great-?|co-?|\d+[\s-]year[\s-]old)[\s-]?)*(?:wife|husband|spouse|partner|fiance|fiancee|fiancé|fiancée|girlfriend|boyfriend|mother|mom|mum|father|dad|parents|brother|sister|son|daughter|child|kid|kids|children|baby|toddler|aunt|uncle|cousin|niece|nephew|grandmother|grandma|grandfather|grandpa|granddaughter|grandson|mother-in-law|father-in-law|sister-in-law|brother-in-law|in-laws|friend|friends|boss|manager|colleague|coworker|co-worker|roommate|flatmate|neighbou?r|client|customer|teammate|mentor|teacher|student|doctor|dog|cat|puppy|kitten|parrot|rabbit|hamster|horse|pet))
+        r"(?xi)^(?:my|our)\s(?P<rel>(?:(?:older|younger|elder|little|big|twin|eldest|youngest|step|best|close|good|new|former|late|ex-?|great-?|co-?|\d+[\s-]year[\s-]old)[\s-]?)*(?:wife|husband|spouse|partner|fiance|fiancee|fiancé|fiancée|girlfriend|boyfriend|mother|mom|mum|mommy|mummy|father|dad|daddy|hubby|wifey|granny|nan|parents|brother|sister|son|daughter|child|kid|kids|children|baby|toddler|aunt|uncle|cousin|niece|nephew|grandmother|grandma|grandfather|grandpa|granddaughter|grandson|mother-in-law|father-in-law|sister-in-law|brother-in-law|in-laws|friend|friends|boss|manager|colleague|coworker|co-worker|roommate|flatmate|neighbou?r|client|customer|teammate|mentor|teacher|student|doctor|dog|cat|puppy|kitten|parrot|rabbit|hamster|horse|pet))
         (?:,?\s(?P<name>(?-i:[\p{Lu}][\p{L}'-]+(?:\s[\p{Lu}][\p{L}'-]+)?)),?)?
         (?P<and>\sand\sI)?
         \s(?P<verb>is\snot|isn't|is|are|has|have|had|was|loves?|likes?|hates?|prefers?|enjoys?|dislikes?|adores?|lives?|works?|takes?|uses?|drives?|speaks?|suffers?|moved|joined|sold|can't|cannot|can\snot|doesn't|does\snot|don't|do\snot|never|no\slonger|became|goes|went|plays?|owns?|eats?|just\smoved|recently\smoved|also\s\w+|really\s\w+|absolutely\s\w+|now\s\w+)\s(?P<rest>.+)$",
     )
     .expect("tested")
 });
+/// "Mum has arthritis": whose mother it is need not be said.
+static BARE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:mum|mom|mommy|mummy|dad|daddy|mother|father|grandma|grandpa|granny|nan|hubby|wifey)\s")
+        .expect("tested")
+});
+/// A second verb of the same person: "my boss lives in Denver and hates phone calls".
+static SHARED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?:,\s*|\s)(?:and|but)\s(?P<next>(?:also\s|now\s|really\s)?(?:lives|works|loves|likes|hates|prefers|enjoys|dislikes|has|is|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never)\s.+)$").expect("tested")
+});
+static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^(?:my|our)\s(?P<who>.{2,40}?)\s(?:is|has|lives|works|loves|likes|hates|prefers|enjoys|dislikes|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never|moved|also|now|really)\s").expect("tested")
+});
+
+/// The clauses of a sentence about one other person, each with its subject.
+pub(super) fn each_with_subject(clause: &str) -> Option<(String, String)> {
+    let subject = SUBJECT.captures(clause)?;
+    let shared = SHARED.captures(clause)?;
+    let at = shared.get(0).expect("group 0 is the match").start();
+    Some((clause[..at].to_owned(), format!("my {} {}", &subject["who"], &shared["next"])))
+}
+
 static POSSESSIVE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?xi)^(?:my|our)\s(?P<rel>(?:(?:older|younger|elder|little|big|best|ex-?)\s)?[a-z-]+)(?:\s(?P<name>(?-i:\p{Lu}\p{L}+)))?'s\s(?P<rest>(?:birthday|e-?mail|email\saddress|phone|phone\snumber|number|favou?rite\s\w+|pronouns|address|job|order\snumber|time\s?zone|allergies)(?:\s\w+)?\s(?:is|are)\s.+)$")
         .expect("tested")
@@ -20,9 +41,16 @@ static POSSESSIVE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The clause as its subject would say it, and who that is.
 pub(super) fn as_first_person(clause: &str) -> Option<(String, String)> {
-    if !["my ", "our "].iter().any(|p| clause.get(..p.len()).is_some_and(|head| head.eq_ignore_ascii_case(p))) {
-        return None;
-    }
+    let owned;
+    let clause =
+        if ["my ", "our "].iter().any(|p| clause.get(..p.len()).is_some_and(|head| head.eq_ignore_ascii_case(p))) {
+            clause
+        } else if BARE.is_match(clause) {
+            owned = format!("my {clause}");
+            &owned
+        } else {
+            return None;
+        };
     if let Some(found) = POSSESSIVE.captures(clause) {
         let about = who(&found["rel"], found.name("name").map(|m| m.as_str()));
         return Some((about, format!("my {}", &found["rest"])));

@@ -13,7 +13,7 @@ static POINTS_BELOW: LazyLock<Regex> = LazyLock::new(|| {
     .expect("tested")
 });
 static IS_REQUEST_TO_REMEMBER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?-u:\b)(?:remember|note|keep in mind|about me|know about|my)(?-u:\b)|记住|记得|记下|关于我|我的")
+    Regex::new(r"(?i)(?-u:\b)(?:remember|note|keep in mind|about me(?:self)?|know about|my (?:info|information|details|data|facts|preferences|situation|stats|setup|set-up|background|allergies|address|needs|constraints|requirements|order|goals?|schedule|stack|wishes))(?-u:\b)|记住|记得|记下|关于我|我的(?:情况|信息|资料|地址|需求|要求|偏好)")
         .expect("tested")
 });
 

@@ -9,17 +9,18 @@ use crate::memory::propose::Finding;
 use crate::memory::schema::ValueType;
 
 patterns! {
-    NAME = r"^(?:my\s(?:full|first|real|given|legal|actual)?\s?name\sis\s(?:now\s)?|i\sam\scalled\s|i\sgo\sby\s|(?:please\s|just\s|you\scan\s|people\s|everyone\s|friends\s|my\sfriends\s|they\s)*calls?\sme\s|i\schanged\smy\s(?:last\s|first\s)?name\sto\s)(.+)";
+    NAME = r"^(?:my\s(?:full|first|real|given|legal|actual)?\s?name\sis\s(?:now\s)?|i\sam\scalled\s|i\sgo\sby\s|(?:please\s|just\s|you\scan\s|people\s|most\speople\s|everyone\s|everybody\s|friends\s|my\sfriends\s|they\s)*calls?\sme\s|i\schanged\smy\s(?:last\s|first\s)?name\sto\s)(.+)";
     INTRODUCTION = r"^(?-i:I\sam\s|This\sis\s|this\sis\s)(?-i:(\p{Lu}\p{Ll}+(?:\s\p{Lu}\p{Ll}+)?))(?:\s(?:from|by\sthe\sway|here|and)(?-u:\b).*)?$";
     BIRTHDAY = r"^(?:my\s(?:birthday|date\sof\sbirth|birth\s?date|dob)\s(?:is|falls)\s(?:on\s)?|i\swas\sborn\s(?:on|in)\s)(.+)";
     PRONOUNS = r"^(?:my\spronouns\sare\s|i\suse\s(?:the\spronouns\s)?)((?:she|he|they|ze|xe|it)(?:\s?(?:/|and|,)\s?\w+){1,2})";
     EMAIL = r"^(?:my\s(?:new\s|work\s|personal\s|private\s|current\s|main\s)*e-?mail(?:\saddress)?\s(?:is|has\schanged\sto|changed\sto)\s(?:now\s)?|you\scan\s(?:reach|e-?mail|contact)\sme\s(?:at|on|under)\s|(?:reach|e-?mail)\sme\sat\s)(.+@.+)";
     PHONE = r"^(?:my\s(?:new\s|work\s|home\s|personal\s|private\s|current\s|cell\s?|mobile\s|tele)*(?:phone|cell|mobile|number)(?:\snumber)?\s(?:is|has\schanged\sto|changed\sto)\s(?:now\s)?|you\scan\s(?:reach|call|text)\sme\s(?:at|on|under)\s)([+(]?\d.+)";
-    RELATIVE_NAME = r"^(?:my|our)\sRELATIVES(?:'s\s(?:name\sis|called)|\sis\s(?:called|named)|\sgoes\sby)\s(?:now\s)?(?P<name>.+)|^i\sam\smarried\sto\s(?P<spouse>.+)";
+    RELATIVE_NAME = r"^(?:my|our)\sRELATIVES(?:'?s\s(?:name(?:'s|\sis)|called)|\sis\s(?:called|named)|\sgoes\sby)\s(?:now\s)?(?P<name>.+)|^i\sam\smarried\sto\s(?P<spouse>.+)";
+    NAMED_RELATIVE = r"^my\sRELATIVES,?\s(?P<name>(?-i:\p{Lu}\p{Ll}+)),?\s(?-i:[a-z]+)(?:\s|$)";
     HAVE_RELATIVE = r"^(?:i|we)\s(?:ADV)(?:have|has|adopted|got)\s(?:an?|one|two|three|four|a\snew)\s(?:\w+[\s-]){0,2}?RELATIVESs?(?:\s|,\s)(?:named|called|whose\snames?\s(?:is|are))\s(?P<name>.+)";
     LANGUAGE = r"^my\s(?:native|first|preferred|mother|main|primary)\s(?:language|tongue)\sis\s(?:now\s)?(LANGUAGES)(?-u:\b)|^i\s(?:ADV)(?:prefer|prefer\sto\s(?:speak|write|chat|talk|communicate)(?:\sin)?|prefer\s(?:speaking|writing|chatting|communicating)(?:\sin)?|only\sspeak|mainly\sspeak|mostly\sspeak)\s(LANGUAGES)$";
     SPEAK_ONLY = r"^i\s(?:(?:only|mainly|mostly|just)\sspeak|speak\s(?:only|mainly|mostly))\s(LANGUAGES)$";
-    TIME_ZONE = r"^my\stime\s?zone\sis\s(?:now\s)?(.+)|^i\sam\s(?:in|on)\s(?:the\s)?((?:utc|gmt)\s?[+\u{2212}-]?\d{0,2}(?::\d\d)?|(?:eastern|central|pacific|mountain|atlantic)(?:\sstandard|\sdaylight)?\stime|[pcme][sd]?t|cet|cest|ist|jst|bst|aest|\w+/\w+)(?:\stime\s?zone|\stime)?$";
+    TIME_ZONE = r"^my\stime\s?zone\sis\s(?:now\s)?(.+)|^i\sam\s(?:in|on)\s(?:the\s)?((?:utc|gmt)\s?[+\u{2212}-]?\d{0,2}(?::\d\d)?|(?:eastern|central|pacific|mountain|atlantic)(?:\sstandard|\sdaylight)?\stime|[pcme][sd]?t|cet|cest|ist|jst|bst|aest|[a-z]+/[a-z_]+)(?:\stime\s?zone|\stime)?(?:$|[,;.]|\s(?:so|but|and|because|where)\s)";
 }
 
 /// Nationalities, faiths, diets and moods that "I am …" may name instead of a person.
@@ -93,6 +94,12 @@ fn is_moment(text: &str) -> bool {
     ["tomorrow", "today", "later", "tonight", "back", "when", "asap", "now", "crazy", "old", "anytime", "whatever"]
         .iter()
         .any(|w| lower.starts_with(w))
+}
+
+/// "My husband Bram does the books" tells his name, whatever else it tells.
+pub(in super::super) fn named_relative(clause: &str) -> Option<Finding> {
+    let found = NAMED_RELATIVE.captures(clause)?;
+    Some(Finding::new(format!("family.{}", relative(found.name("rel")?.as_str())), name(&found["name"])?))
 }
 
 fn family(clause: &str, out: Out<'_>) {

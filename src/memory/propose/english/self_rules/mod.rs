@@ -9,6 +9,7 @@ mod taste;
 
 use health::{diet, health};
 use identity::identity;
+pub(super) use identity::named_relative;
 use living::{home, work};
 use taste::{favourite, preference};
 
