@@ -9,8 +9,9 @@ use super::candidate::{Candidate, Intent, ProposedBy};
 use super::dates;
 use super::fact::{FactKind, SourceType};
 use super::normalise::{fold, kept, slug};
+use super::propose::states;
 use super::schema::KeySchema;
-use super::segment::{has_fence, is_small_talk, own_words};
+use super::segment::{has_fence, is_small_talk, own_words, sentences};
 use super::turn::{Speaker, Turn};
 use crate::base::Time;
 
@@ -40,13 +41,14 @@ pub struct Refusal {
 }
 
 /// Every reason for which the gate refuses.
-pub const REASONS: [&str; 12] = [
+pub const REASONS: [&str; 13] = [
     "no_evidence",
     "not_the_user",
     "not_own_words",
     "repeated",
     "shown",
     "fleeting",
+    "not_stated",
     "small_talk",
     "tombstoned",
     "orders",
@@ -54,6 +56,9 @@ pub const REASONS: [&str; 12] = [
     "no_value",
     "not_in_closed_set",
 ];
+
+/// What ends a sentence.
+const CLOSING: [char; 6] = ['.', '!', '?', '。', '\u{ff01}', '\u{ff1f}'];
 
 fn refuse<T>(reason: &'static str) -> Result<T, Refusal> {
     Err(Refusal { reason, quarantine: false })
@@ -107,6 +112,9 @@ pub fn gate(mut candidate: Candidate, cx: &GateCx<'_>) -> Result<Candidate, Refu
             return refuse("fleeting");
         }
         mend_key(&mut candidate, cx.schema)?;
+        if candidate.by == ProposedBy::Model && !is_stated(&candidate, cx.turn) {
+            return refuse("not_stated");
+        }
         mend_value(&mut candidate, cx.schema)?;
         if text_of(&candidate.value).contains("[redacted:") {
             return refuse("secret");
@@ -145,6 +153,17 @@ fn check_words(quote: &str, turn: &Turn) -> Result<(), Refusal> {
         return refuse("shown");
     }
     Ok(())
+}
+
+/// Whether the sentence in which the quote stands states the value. A model quotes well and overlooks "if"; the rules look for it themselves.
+fn is_stated(candidate: &Candidate, turn: &Turn) -> bool {
+    let wanted = fold(&candidate.evidence.quote);
+    let value = text_of(&candidate.value);
+    turn.user.iter().filter(|s| s.role == Speaker::User).all(|said| {
+        let own = own_words(&said.text);
+        let holding = own.parts().flat_map(sentences).find(|s| fold(s.text).contains(wanted.trim_end_matches(CLOSING)));
+        holding.is_none_or(|s| states(s.text, &value, &candidate.key))
+    })
 }
 
 /// A key that the schema does not know becomes a note, with less trust.

@@ -133,16 +133,17 @@ pub fn tidy(text: &str, value_type: ValueType) -> Option<String> {
 }
 
 /// Brings a value that was said at a time into the form in which it is kept: [`tidy`], and dates as `1988-03-14` (`--03-14` without a
-/// year), amounts as `1200 EUR`. A date that cannot be read stays as it was written, as long as it has a number in it.
+/// year), what is planned as `1988-03-14 09:30`, amounts as `1200 EUR`. A date that cannot be read stays as it was written, as long as it has a number in it.
 #[must_use]
 pub fn kept(text: &str, value_type: ValueType, said_at: Time) -> Option<String> {
     let value = tidy(text, value_type)?;
     match value_type {
         ValueType::Date => match dates::whole(&value, said_at) {
             Some(date) => Some(date.to_string()),
-            None => Some(value).filter(|v| v.contains(|c: char| c.is_numeric())),
+            None => Some(value).filter(|v| v.contains(|c: char| c.is_numeric() || "一二三四五六七八九十".contains(c))),
         },
         ValueType::Amount => amount(&value),
+        ValueType::Schedule => Some(dates::appointment(&value, said_at).unwrap_or(value)),
         _ => Some(value),
     }
 }

@@ -67,6 +67,7 @@ pub enum ValueType {
     Phone,
     Date,
     Amount,
+    Schedule,
     Language,
 }
 

@@ -141,6 +141,8 @@ label! {
         Shown = "shown",
         /// It is not meant to last.
         Fleeting = "fleeting",
+        /// It supposes, asks, denies or remembers, and states nothing.
+        NotStated = "not_stated",
         /// It is small talk.
         SmallTalk = "small_talk",
         /// It was erased or deleted before.

@@ -10,7 +10,7 @@ use regex::Regex;
 use super::{Finding, candidate};
 use crate::memory::candidate::{Candidate, Intent};
 use crate::memory::fact::{Cardinality, Fact};
-use crate::memory::normalise::{names_the_same, same_text, tidy};
+use crate::memory::normalise::{names_the_same, same_text, slug, tidy};
 use crate::memory::schema::KeySchema;
 use crate::memory::segment::{own_words, sentences};
 use crate::memory::turn::{Speaker, Turn};
@@ -70,6 +70,17 @@ pub fn corrections(turn: &Turn, facts: &[Arc<Fact>], schema: &KeySchema) -> Vec<
                 proposed.about.clone_from(&fact.about);
                 out.push(proposed);
             };
+            // "I like window seats. Sorry, I meant aisle seats": the liking stays, what is liked is another thing.
+            if fact.key.starts_with("preference.")
+                && let Some((how, _)) = liking(&fact.value_text())
+            {
+                push(Finding::new(fact.key.clone(), fact.value.clone()).intent(Intent::Retract), &mut out);
+                if let Some(end) = slug(&new, 4) {
+                    let value = format!("{how}{new}");
+                    push(Finding::new(format!("preference.{end}"), value).intent(Intent::Change), &mut out);
+                }
+                continue;
+            }
             // A set loses the wrong member; a critical one only when it is named.
             if rule.cardinality == Cardinality::Many && (!rule.critical || old.is_some()) {
                 push(Finding::new(fact.key.clone(), fact.value.clone()).intent(Intent::Retract), &mut out);
@@ -80,10 +91,28 @@ pub fn corrections(turn: &Turn, facts: &[Arc<Fact>], schema: &KeySchema) -> Vec<
     out
 }
 
+/// How something is liked, and what.
+fn liking(value: &str) -> Option<(&str, &str)> {
+    const HOW: [&str; 12] = [
+        "likes ",
+        "loves ",
+        "enjoys ",
+        "hates ",
+        "dislikes ",
+        "cannot stand ",
+        "no longer likes ",
+        "不再喜欢",
+        "不喜欢",
+        "喜欢",
+        "讨厌",
+        "受不了",
+    ];
+    HOW.iter().find_map(|how| value.strip_prefix(how).map(|what| value.split_at(value.len() - what.len())))
+}
+
 /// The fact that is corrected.
 fn target<'f>(turn: &Turn, facts: &'f [Arc<Fact>], old: Option<&str>) -> Option<&'f Arc<Fact>> {
-    let current =
-        || facts.iter().filter(|f| f.is_current() && !f.key.starts_with("note.") && !f.key.starts_with("preference."));
+    let current = || facts.iter().filter(|f| f.is_current() && !f.key.starts_with("note."));
     if let Some(old) = old {
         return current().filter(|f| names_the_same(old, &f.value_text())).max_by_key(|f| f.confirmed_at);
     }
@@ -91,6 +120,7 @@ fn target<'f>(turn: &Turn, facts: &'f [Arc<Fact>], old: Option<&str>) -> Option<
     let lower = before.text.to_lowercase();
     let mentioned = current().filter(|f| {
         let value = f.value_text().to_lowercase();
+        let value = liking(&value).map_or(&*value, |(_, what)| what);
         value.chars().count() >= 2 && lower.contains(&value)
     });
     if let Some(fact) = mentioned.max_by_key(|f| f.confirmed_at) {

@@ -144,6 +144,19 @@ pub fn speaks_of(sentence: &str) -> Option<String> {
     english::speaks_of(sentence).or_else(|| chinese::speaks_of(sentence))
 }
 
+/// Whether a sentence states a value, as opposed to supposing, asking, wishing, denying or remembering it. What a model proposes is
+/// held against it: a model quotes well, and overlooks "if".
+#[must_use]
+pub fn states(sentence: &str, value: &str, key: &str) -> bool {
+    let value = value.to_lowercase();
+    let passing = key.starts_with("location.") || key.starts_with("diet.") || key.starts_with("preference.");
+    if sentence.contains(is_han) {
+        chinese::states(sentence, &value, passing)
+    } else {
+        english::states(sentence, &value, passing)
+    }
+}
+
 fn candidate(finding: Finding, quote: &str, said: &Said, turn: &Turn, schema: &KeySchema) -> Candidate {
     let language = super::language::detect(quote);
     Candidate {

@@ -47,7 +47,8 @@ fn push_base(c: char, folded: &mut String) {
 /// Pairs of a traditional character and its simplified form, for the characters of everyday texts.
 const PAIRS: &str = include_str!("traditional.txt");
 
-fn simplified(c: char) -> char {
+/// The simplified form of a traditional character; any other one stays.
+pub(in crate::memory) fn simplified(c: char) -> char {
     use std::collections::HashMap;
     use std::sync::LazyLock;
     static TABLE: LazyLock<HashMap<char, char>> = LazyLock::new(|| {

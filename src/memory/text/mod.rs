@@ -13,6 +13,7 @@ mod scan;
 mod words;
 
 pub use fold::fold;
+pub(in crate::memory) use fold::simplified;
 
 use std::borrow::Cow;
 

@@ -14,6 +14,7 @@ use super::{Finding, standing_facet};
 use crate::memory::candidate::Intent;
 use crate::memory::schema::KeySchema;
 use crate::memory::segment::Sentence;
+use crate::memory::text::simplified;
 
 pub(super) use request::is_request;
 
@@ -31,6 +32,7 @@ patterns! {
     FLEETING = r"今天|明天|后天|昨天|今晚|明晚|昨晚|这周|这个?星期|本周|这个?周末|暂时|临时|这几天|这两天|这段时间|出差|旅游|旅行|度假|下周|下个?月|下个?星期|一会儿?|待会|这次|刚才|刚刚(?:吃|喝|看)|几天|一天|两天|三天|一周|两周";
     FLEETING_CHANGE = r"暂时|临时|出差|旅游|旅行|度假|下周|下个?月|明天|后天|几天|一天|两天|三天|一周|两周";
     IRONY = r"才怪|开玩笑|逗你|骗你|反话|狗头|🙄|呵呵|真是太棒了呢";
+    WHEN_BEFORE = r"^(?:上个?月|上周|去年|前年|今年|最近|前几天|前阵子|前段时间|现在|目前|已经)[,\x{FF0C}]?我";
     SHARED = r"^(?:现在|目前|一直|也|还|平时|最近|刚|刚刚|已经)?(?:住在|居住在|家在|在.{1,16}(?:工作|上班|任职|当|做|担任)|对.{1,12}过敏|不?喜欢|最?喜欢|讨厌|爱(?:吃|喝|看|听|好)|不吃|不能吃|不喝|吃素|搬到|搬去|搬家到|叫|名叫|来自|养了|有.{0,3}(?:糖尿病|高血压|哮喘)|患有|生日是|订单号|手机号|电话|邮箱|用的?是|是(?:一名|一个|一位|名|个|位)|不再)";
 }
 
@@ -45,6 +47,42 @@ struct Clause<'a> {
 
 /// Finds what a sentence says, and the words that say it.
 pub(super) fn find<'a>(sentence: Sentence<'a>, schema: &KeySchema, out: &mut Vec<(Finding, &'a str)>) {
+    let simple: String = sentence.text.chars().map(simplified).collect();
+    if simple == sentence.text {
+        return find_simplified(sentence, schema, out);
+    }
+    // The rules read simplified characters, one for one; values and quotes are kept as they were written.
+    let mut found = Vec::new();
+    find_simplified(Sentence { text: &simple, question: sentence.question }, schema, &mut found);
+    for (mut finding, quote) in found {
+        let Some(quote) = as_written(quote, &simple, sentence.text) else { continue };
+        if let Some(text) = finding.value.as_str() {
+            finding.value = written_value(text, &simple, sentence.text).into();
+        }
+        out.push((finding, quote));
+    }
+}
+
+/// The words of `written` that stand where `part` stands in its simplified form.
+fn as_written<'w>(part: &str, simple: &str, written: &'w str) -> Option<&'w str> {
+    let start = simple[..simple.find(part)?].chars().count();
+    let mut ends = written.char_indices().map(|(at, _)| at).chain([written.len()]);
+    let from = ends.nth(start)?;
+    let to = if part.is_empty() { from } else { ends.nth(part.chars().count() - 1)? };
+    Some(&written[from..to])
+}
+
+/// A value as it was written; of one that we put together ("讨厌香菜") the part that was.
+fn written_value(value: &str, simple: &str, written: &str) -> String {
+    for (at, _) in value.char_indices().take(5) {
+        if let Some(tail) = as_written(&value[at..], simple, written) {
+            return format!("{}{tail}", &value[..at]);
+        }
+    }
+    value.to_owned()
+}
+
+fn find_simplified<'a>(sentence: Sentence<'a>, schema: &KeySchema, out: &mut Vec<(Finding, &'a str)>) {
     if IRONY.is_match(sentence.text) {
         return;
     }
@@ -69,6 +107,19 @@ pub(super) fn speaks_of(sentence: &str) -> Option<String> {
     rules::as_first_person(sentence).and_then(|(about, _)| about)
 }
 
+/// Whether the clause with the value in it states it; `passing` = a time that passes makes it untrue.
+pub(super) fn states(sentence: &str, value: &str, passing: bool) -> bool {
+    let all = clauses(sentence);
+    let found = all.iter().find(|clause| clause.text.to_lowercase().contains(value));
+    match found {
+        Some(clause) => {
+            let denied = clause.text.contains("不过敏") || clause.text.contains("没有") || clause.text.contains("不是");
+            !(clause.question || denied || IRONY.is_match(sentence) || (passing && is_fleeting(&clause.text)))
+        }
+        None => !(DOUBT.is_match(sentence) || IRONY.is_match(sentence)),
+    }
+}
+
 fn clauses(sentence: &str) -> Vec<Clause<'_>> {
     let mut out: Vec<Clause<'_>> = Vec::new();
     let mut first_person = false;
@@ -81,7 +132,7 @@ fn clauses(sentence: &str) -> Vec<Clause<'_>> {
         // A condition colours the clauses that depend on it: "如果我吃素,我会…".
         condition |= DOUBT.is_match(text);
         let own = text.starts_with(['我', '咱']);
-        let shared = first_person && !own && SHARED.is_match(text);
+        let shared = first_person && !own && !text.starts_with("叫我") && SHARED.is_match(text);
         first_person = (own && !rules::is_about_another(text)) || shared;
         let question = QUESTION.is_match(text) || condition;
         let full = if shared { format!("我{text}") } else { text.to_owned() };
@@ -97,6 +148,10 @@ fn strip_lead(piece: &str) -> (&str, bool) {
         let Some(lead) = LEAD.find(rest) else { break };
         change |= CHANGE_LEAD.is_match(rest);
         rest = rest[lead.end()..].trim_start();
+    }
+    // "上个月我搬到…" says "我上个月搬到…".
+    if let Some(when) = WHEN_BEFORE.find(rest) {
+        rest = &rest[when.end() - '我'.len_utf8()..];
     }
     (rest, change)
 }

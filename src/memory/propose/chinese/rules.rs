@@ -6,7 +6,9 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{is_fleeting, is_fleeting_change};
+use crate::base::Time;
 use crate::memory::candidate::Intent;
+use crate::memory::dates;
 use crate::memory::normalise::{slug, tidy};
 use crate::memory::propose::Finding;
 use crate::memory::schema::ValueType;
@@ -64,6 +66,7 @@ patterns! {
     PROJECT = r"^(?:我们?的?|咱们的?|这个)?(?:公司|团队|组|新)?(?:的)?(?:项目|仓库|代码库|后端|前端|服务|系统|团队|网站|应用|产品)(?:里|中|上)?(?P<adv>ADV|统一|全部|都是|基于)*(?P<verb>用的是|使用的是|使用|采用|用|部署在|跑在|改用|换成|换用|迁移到|切换到|改成|不再使用|不再用|弃用)了?(?P<what>[\p{L}\p{N}.+#\s-]{1,24}?)(?:(?:做|作为|来做|当|写|开发|编写|进行|管理|写的|做的).{0,12})?(?:了)?$|^我们(?P<verb2>用|使用|采用|改用|换成了?|迁移到了?|切换到了?|从.{1,16}?(?:换成|迁移到|改用|切换到)了?)(?P<what2>[A-Za-z][\w.+#\s-]{0,24}?)(?:(?:做|作为|来做|当|写|开发|管理|写的|做的).{0,12})?(?:了)?$";
     PROJECT_NAME = r"^(?:我|我们)的?(?:新)?(?:项目|产品|公司|团队|应用)(?:的名字)?(?:叫|叫做|名叫|的名字是|名称是)(.{1,20})$";
     SCHEDULE = r"^我(?:通常|一般|都|会|固定)*(?P<when>每(?:天|日|周|个?星期|礼拜|月|晚|年|隔.{1,3})(?:[一二三四五六日天\d])?(?:早上|上午|中午|下午|晚上|晚|早)?(?:[\d一二三四五六七八九十两]{1,3}点半?)?(?:都|会|要)?)(?:有|要|去|都|上|做|参加|练|打|跑|开)*(?P<what>.{1,16})$";
+    APPOINTMENT = r"^我的?(?P<what>.{0,8}?(?:预约|考试|面试|航班|会议|婚礼|手术|体检|旅行|聚会|演唱会|毕业典礼|答辩|火车|高铁|婚期|预产期|截止日期))(?:是|在|定在|改到了?|安排在|约在)(?P<when>.+)$";
     ANOTHER = r"^(?:我|我们|我家)(?:的)?(?:RELATIVES|(?P<other>OTHERS))(?P<name>[\p{Han}A-Za-z·]{0,8}?)(?P<rest>(?:ADV(?:对.{1,20}过敏|不喜欢|不再喜欢|最喜欢|更喜欢|喜欢|讨厌|热爱|爱(?:吃|喝|看|听)?|住在|搬到|搬去|在.{1,20}(?:工作|上班|任职|当|做|住)|不吃|不能吃|不喝|吃素|是(?:一名|一个|一位|个|名)?.{1,16}|有(?:糖尿病|高血压|哮喘|[\p{Han}]{1,6}(?:病|症))|患有|的生日是|的(?:电话|手机号|邮箱)(?:是|为)|生日是|乳糖不耐)).*)$";
     WE = r"^我(?:和|跟|与)(?:我(?:的)?)?(?:老婆|妻子|太太|丈夫|老公|女朋友|男朋友|家人|父母|孩子|室友|.{1,4}?)(?:一起|都|现在)*(?P<rest>(?:住在|搬到|搬去|居住在|养了).+)$";
 }
@@ -143,6 +146,7 @@ fn identity(clause: &str, out: Out<'_>) {
     };
     if let Some(name) = group(&NAME, clause) {
         let vague = ["你", "它", "他", "她", "什么", "了", "起床", "一声", "外卖", "车", "一下", "来", "去", "做"];
+        let name = ["就可以", "就行", "就好", "吧"].iter().find_map(|end| bare(name).strip_suffix(end)).unwrap_or(name);
         let name = value(name).filter(|n| n.chars().count() <= 16 && !vague.iter().any(|v| n.starts_with(v)));
         put("identity.name", name, changed, out);
     } else if let Some(text) = group(&BIRTHDAY, clause) {
@@ -272,7 +276,8 @@ fn diet(clause: &str, out: Out<'_>) {
             "早饭", "早餐", "午饭", "晚饭", "饭", "这", "那", "它", "下", "完", "了", "惯", "太多", "多", "你", "什么",
         ];
         let verb = if clause.contains('喝') { "不喝" } else { "不吃" };
-        for member in members(&found["what"]).into_iter().filter(|m| !vague.iter().any(|v| m.starts_with(v))) {
+        let what = found["what"].replace("也不吃", "、").replace("也不喝", "、").replace("或", "、");
+        for member in members(&what).into_iter().filter(|m| !vague.iter().any(|v| m.starts_with(v))) {
             put("diet.restriction", Some(format!("{verb}{member}")), Intent::State, out);
         }
     }
@@ -378,6 +383,11 @@ fn things(clause: &str, out: Out<'_>) {
             let value = if generic { Value::Null } else { Value::from(text) };
             out.push(Finding::new(format!("device.{kind}"), value).intent(Intent::Retract));
         }
+    } else if let Some(found) = APPOINTMENT.captures(clause)
+        && dates::find(&found["when"], Time(0)).is_some()
+        && let Some(end) = slug(&found["what"], 3)
+    {
+        put(&format!("schedule.{end}"), value(&found["when"]), Intent::State, out);
     } else if let Some(found) = SCHEDULE.captures(clause).filter(|_| !is_fleeting(clause)) {
         let when = &found["when"];
         let what = value(found["what"].trim_start_matches(['都', '会', '要', '有', '去', '上']));

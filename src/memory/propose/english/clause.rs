@@ -24,6 +24,9 @@ static BREAK: LazyLock<Regex> = LazyLock::new(|| {
     )
     .expect("tested")
 });
+/// What follows from a statement is another one: "I'm vegan, so skip the milk tomorrow".
+static SO: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i),\s+(?:so|hence|therefore|which means)(?:\s|,\s)+").expect("tested"));
 static CONJUNCTION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:[,;]|(?-u:\b)(?:and|but|so|because|since|though|although|plus|yet)(?-u:\b))").expect("tested")
 });
@@ -69,6 +72,8 @@ pub(super) fn clauses(sentence: &str) -> Vec<Clause<'_>> {
             starts.push(next);
         }
     }
+    starts.extend(SO.find_iter(sentence).map(|so| so.end()));
+    starts.sort_unstable();
     starts.dedup();
     let mut out = Vec::new();
     for (index, &start) in starts.iter().enumerate() {

@@ -69,6 +69,34 @@ pub(super) fn find<'a>(sentence: Sentence<'a>, schema: &KeySchema, out: &mut Vec
     }
 }
 
+static DENIED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?-u:\b)(?:not|never|no longer|nobody|none|neither|nor|isn't|aren't|wasn't|don't|doesn't|didn't|haven't|hasn't|won't|can't|cannot)(?-u:\b)").expect("tested")
+});
+/// What is denied for these is the value: "I don't eat meat".
+static DENIAL_SAYS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?-u:\b)(?:eat|drink|like|love|enjoy|stand|use|tolerate|want|forget|have to|only)(?-u:\b)")
+        .expect("tested")
+});
+
+/// Whether the clause with the value in it states it; `passing` = a time that passes makes it untrue.
+pub(super) fn states(sentence: &str, value: &str, passing: bool) -> bool {
+    let mut colour = false;
+    for clause in clause::clauses(sentence) {
+        colour |= clause::colours(&clause.text);
+        let lower = clause.text.to_lowercase();
+        let Some(at) = lower.find(value) else { continue };
+        let denied = DENIED.is_match(&lower[..at]) && !DENIAL_SAYS.is_match(&lower[..at]);
+        return !(colour
+            || denied
+            || clause.question
+            || clause::is_doubtful(&clause.text)
+            || is_irony(sentence)
+            || (passing && clause::is_fleeting(&clause.text) && !clause.text.contains(" moved ")));
+    }
+    // In other words than the sentence's: the sentence as a whole must not be in doubt.
+    !(colour || clause::is_doubtful(sentence) || is_irony(sentence))
+}
+
 static NOT_BUT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:no, |actually,? |sorry,? )?my (?P<what>[\w -]{3,30}?) (?:isn['’]t|is not) [^,;]{1,60}?[,;]? (?:it['’]s|it is|but|it should be) (?P<new>[^,;]{1,60})$").expect("tested")
 });

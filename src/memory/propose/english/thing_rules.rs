@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::clause::is_fleeting;
 use super::lists::{device, tool};
 use super::value::{clip, phrase, strip_words};
+use crate::base::Time;
 use crate::memory::candidate::Intent;
+use crate::memory::dates;
 use crate::memory::normalise::{slug, tidy};
 use crate::memory::propose::Finding;
 use crate::memory::schema::ValueType;
@@ -33,6 +35,8 @@ patterns! {
     ORDER = r"(?-u:\b)(?:my|our|the)\s(?:\w+\s)?order(?:\s(?:number|no\.?|id|code|reference|ref))?(?:\sis|:|\s=)?\s(?:now\s)?(?:number\s|no\.?\s)?\#?(?P<id>[a-z]{0,6}-?\d[a-z0-9-]{2,24})(?:$|[\s,.!?;)])|^order\s(?:number|no\.?|id)(?:\sis|:)?\s\#?(?P<id2>[a-z]{0,6}-?\d[a-z0-9-]{2,24})(?:$|[\s,.!?;)])";
     SCHEDULE_HAVE = r"^(?:i|we)\s(?:\w+ly\s|also\s|always\s)*(?:have|go\sto|attend|take|teach|do|play|practi[cs]e|run|train(?:\sfor)?|visit|work\sout|meet(?:\swith)?|call|swim|see)\s?(?:an?\s|my\s|the\s|our\s)?(?P<what>[\w\s'-]{0,40}?)\s?(?P<when>(?:every|each|on)\s(?:other\s|single\s)?(?:day|week|weekday|weekend|morning|evening|night|month|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?)(?-u:\b).*|(?:daily|weekly|monthly)(?-u:\b).*|(?:twice|once|three\stimes|\w+\stimes)\sa\s(?:day|week|month)(?-u:\b).*)";
     SCHEDULE_IS = r"^(?:my|our)\s(?P<what>[\w\s'-]{2,40}?)\s(?:is|are|meets|takes\splace|happens)\s(?:always\s|now\s|moved\sto\s)?(?P<when>(?:every|each)\s(?:other\s)?(?:day|week|weekday|morning|evening|month|mondays?|tuesdays?|wednesdays?|thursdays?|fridays?|saturdays?|sundays?)(?-u:\b).*|on\s(?:mondays|tuesdays|wednesdays|thursdays|fridays|saturdays|sundays|weekdays|weekends)(?-u:\b).*)";
+    APPOINTMENT = r"^(?:my|our)\s(?P<what>[\w\s'-]{0,30}?(?:appointment|exam|test|interview|flight|meeting|wedding|surgery|operation|deadline|trip|party|concert|graduation|anniversary|due\sdate|presentation|conference|race|marathon|recital|check-?up|hearing|viva|train|reservation|booking|finals?|court\sdate|moving\sday))\s(?:is|are|was\smoved\sto|got\smoved\sto|has\sbeen\smoved\sto|moved\sto|starts|leaves|departs|takes\splace)\s(?:now\s)?(?:scheduled\s(?:for\s|on\s)?)?(?P<when>.+)$";
+    FLEETING_DAY = r"(?-u:\b)(?:today|tonight|tomorrow|this\s(?:morning|afternoon|evening))(?-u:\b)";
     DATED = r"(?-u:\b)(?:mon|tues|wednes|thurs|fri|satur|sun)days?(?-u:\b)|(?-u:\b)(?:morning|evening|weekend|weekday|at\s\d|times\sa\sweek|once\sa\sweek|twice\sa\sweek)";
     PLURAL_DAY = r"(?-u:\b)on\s(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)(?-u:\b)";
 }
@@ -41,6 +45,9 @@ type Out<'a> = &'a mut Vec<Finding>;
 
 pub(super) fn find(clause: &str, out: Out<'_>) {
     order(clause, out);
+    if out.is_empty() {
+        appointment(clause, out);
+    }
     if out.is_empty() {
         project(clause, out);
     }
@@ -185,6 +192,22 @@ fn is_product(text: &str) -> bool {
             "with",
         ]
         .contains(&text.split(' ').next().unwrap_or(""))
+}
+
+/// "My dentist appointment is in two weeks". The gate reads the day against the time it was said.
+fn appointment(clause: &str, out: Out<'_>) {
+    let Some(found) = APPOINTMENT.captures(clause) else { return };
+    let Some(when) = phrase(&found["when"]) else { return };
+    // What is today or tomorrow is over before it is of use.
+    if FLEETING_DAY.is_match(when) {
+        return;
+    }
+    // Any day will do to tell whether it is a time.
+    let told = dates::find(when, Time(0)).is_some_and(|(range, _)| range.start <= "on the ".len());
+    if let (true, Some(end), Some(value)) = (told, slug(&found["what"], 3), tidy(when, ValueType::Text)) {
+        let moved = clause.contains(" moved ") || clause.contains(" now ");
+        put(&format!("schedule.{end}"), Some(value), moved, out);
+    }
 }
 
 fn schedule(clause: &str, out: Out<'_>) {

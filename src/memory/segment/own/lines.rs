@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::heading::{Heading, heading};
 use super::mail::starts_mail;
-use super::paste::announces_paste;
+use super::paste::{announces_paste, refers_below};
 use super::transcript::transcript_start;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub(super) fn mask_lines(text: &str, masks: &mut Vec<Range<usize>>) {
         if let Some(colon) = announces_paste(line) {
             masks.push(start + colon..start + line.len());
             mode = Mode::Pasted;
+        } else if lines[index + 1..].iter().any(|(_, l)| !l.trim().is_empty()) && refers_below(line) {
+            mode = Mode::Section;
         }
     }
 }
