@@ -2,6 +2,7 @@
 
 mod ask;
 mod build;
+mod keep;
 mod learn;
 mod summaries;
 mod windows;
@@ -22,12 +23,12 @@ use crate::access::{Keys, LimitTable, StoredKeys};
 use crate::base::{Clock, Random};
 use crate::context::{Digests, Policies, Trails};
 use crate::conversation;
-use crate::jobs::{LearnCounters, Outbox, Summaries, WorkerCounters};
-use crate::memory::{KeySchema, Scope};
+use crate::jobs::{LearnCounters, Outbox, Summaries, Sweep, WorkerCounters};
+use crate::memory::{KeySchema, Schemas, Scope};
 use crate::recall::Recall;
 use crate::states::States;
 use crate::store::Store;
-use crate::telemetry::{LearnedAs, Metrics, raise_to};
+use crate::telemetry::{LearnedAs, Metrics, Swept, raise_to};
 use crate::tokens::Counter;
 use crate::upstream::{Passthrough, Route, Routes};
 
@@ -47,6 +48,10 @@ pub struct App {
     pub states: Arc<States>,
     /// The key schema of facts.
     pub schema: Arc<KeySchema>,
+    /// The same by namespace, with half-lives and critical keys as configured.
+    pub schemas: Arc<Schemas>,
+    /// Forgets what may be forgotten.
+    pub sweep: Arc<Sweep>,
     /// Who may ask.
     pub keys: Arc<Keys>,
     /// The keys made at run time; `None` in client mode.
@@ -110,8 +115,6 @@ pub struct Settings {
     pub trace: bool,
     /// Only loopback names and origins are served.
     pub loopback_only: bool,
-    /// Seconds in which the weight of an episode added by API halves; 0 = it does not fade.
-    pub episode_half_life: i64,
 }
 
 impl fmt::Debug for App {
@@ -189,6 +192,9 @@ impl App {
             learned.raise_to(label, total.load(Ordering::Relaxed));
         }
         windows::observe(&*self.store, self.model_cap, &*self.clock, &self.metrics).await;
+        let swept = self.sweep.counters();
+        self.metrics.swept.raise_to(Swept::Row, swept.rows.load(Ordering::Relaxed));
+        raise_to(&self.metrics.sweep_rounds, swept.rounds.load(Ordering::Relaxed));
         match self.store.depth().await {
             Ok(depth) => {
                 let age =

@@ -26,7 +26,7 @@ pub fn routes(app: &Arc<App>) -> Router {
         clock: Arc::clone(&app.clock),
         random: Arc::clone(&app.random),
         tasks: app.tracker.clone(),
-        episode_half_life: app.settings.episode_half_life,
+        schemas: Arc::clone(&app.schemas),
     };
     Router::new()
         .route("/memory/v1/explain", post(explain::handle))

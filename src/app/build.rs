@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ask::asker;
+use super::keep::{Forgets, Tuned};
 use super::learn::{Cached, decide};
 use super::summaries::Bridge;
 use super::windows::Model;
@@ -20,7 +21,8 @@ use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
 use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
 use crate::jobs::{
-    ExtractLearner, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Worker, WorkerConfig, outbox,
+    ExtractLearner, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Sweep, SweepConfig, Worker, WorkerConfig,
+    outbox,
 };
 use crate::memory::redact::redact_turn;
 use crate::memory::{KeySchema, Sensitivity};
@@ -38,12 +40,8 @@ const COUNT_CACHE_BYTES: usize = 16 * 1024 * 1024;
 const DIGEST_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// Of the last request of each conversation, hashes and counts that are kept, in bytes.
 const TRAIL_CACHE_BYTES: u64 = 16 * 1024 * 1024;
-/// How often what has run out is swept from the store.
-const SWEEP_EVERY: Duration = Duration::from_secs(600);
 /// How often it is written down which keys were used.
 const NOTE_USED_EVERY: Duration = Duration::from_secs(20);
-/// At most so many rows a sweep.
-const SWEEP_ROWS: u32 = 5_000;
 
 /// Why the app could not be built. The texts say what to do.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +101,9 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         Ok(salt) => salt,
         Err(_) => fresh,
     };
-    let recall = Arc::new(Recall::new(Arc::clone(&store), recall_config(config)));
+    let schemas = Arc::new(config.memory.schemas(&schema));
+    let source = Tuned { store: Arc::clone(&store), schemas: Arc::clone(&schemas) };
+    let recall = Arc::new(Recall::from_source(Arc::new(source), recall_config(config)));
     let states = Arc::new(States::new(Arc::clone(&store)));
 
     let outbox = outbox(
@@ -117,7 +117,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
     let learner = ExtractLearner::new(
         Arc::clone(&store),
-        decide(Arc::clone(&schema), Arc::clone(&random), Arc::clone(&metrics), config.extract.rules),
+        decide(Arc::clone(&schemas), Arc::clone(&random), Arc::clone(&metrics), config.extract.rules),
         Arc::clone(&cached) as Arc<_>,
         Arc::clone(&cached) as Arc<_>,
         Arc::clone(&clock),
@@ -153,11 +153,25 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         WorkerConfig::named(owner),
     );
     let worker_counters = worker.counters();
+    let forgets = Forgets {
+        memory: config.memory.clone(),
+        schemas: Arc::clone(&schemas),
+        recall: Arc::clone(&recall),
+        states: Arc::clone(&states),
+        metrics: Arc::clone(&metrics),
+    };
+    let sweep = Arc::new(Sweep::new(
+        Arc::clone(&store),
+        Arc::new(forgets),
+        Arc::clone(&clock),
+        Arc::clone(&random),
+        SweepConfig { trace_days: config.store.trace_days, ..SweepConfig::default() },
+    ));
     if degraded.is_none() && learns {
         tracker.spawn(worker.run(halt.clone()));
     }
     if degraded.is_none() {
-        tracker.spawn(sweep(Arc::clone(&store), Arc::clone(&clock), config.store.trace_days, halt.clone()));
+        tracker.spawn(Arc::clone(&sweep).run(halt.clone()));
     }
 
     let stored_keys = (!config.is_client_mode()).then(|| {
@@ -232,7 +246,6 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             learn: learns,
             trace: config.store.trace_days > 0,
             loopback_only: listen.ip().is_loopback() && config.is_client_mode(),
-            episode_half_life: config.memory.rules.episode_half_life.map_or(0, |d| d.as_secs() as i64),
         },
         clock,
         random,
@@ -241,6 +254,8 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         recall,
         states,
         schema,
+        schemas,
+        sweep,
         routes,
         upstream,
         counter,
@@ -494,22 +509,6 @@ async fn note_used_keys(keys: Arc<StoredKeys>, halt: CancellationToken) {
         }
         if last {
             return;
-        }
-    }
-}
-
-/// Sweeps what has run out, now and then, in small pieces.
-async fn sweep(store: Arc<dyn Store>, clock: Arc<dyn Clock>, trace_days: u32, halt: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(SWEEP_EVERY) => {}
-            () = halt.cancelled() => return,
-        }
-        let now = clock.now();
-        let trace_before = now.plus_seconds(-i64::from(trace_days) * 24 * 3600);
-        match store.sweep(now, trace_before, SWEEP_ROWS).await {
-            Ok(rows) => tracing::debug!(rows, "swept what had run out"),
-            Err(error) => tracing::warn!(%error, "could not sweep; trying again later"),
         }
     }
 }

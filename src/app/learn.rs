@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::base::{EpisodeId, Random};
 use crate::extract::{self, DecideInput};
 use crate::jobs::{Decide, DecideArgs, FactSource, LearnObserver};
-use crate::memory::{Action, Fact, KeySchema, Scope};
+use crate::memory::{Action, Fact, Schemas, Scope};
 use crate::recall::Recall;
 use crate::store::{Learned, ProposalStatus, StoreError};
 use crate::telemetry::{ExtractOutcome, ExtractReason, FactAction, Metrics, names};
@@ -66,7 +66,7 @@ fn fact_action(action: Action) -> FactAction {
 
 /// The rules path as the learner calls it. Without `rules` it makes episodes, and leaves proposals to the model.
 pub(super) fn decide(
-    schema: Arc<KeySchema>,
+    schemas: Arc<Schemas>,
     random: Arc<dyn Random>,
     metrics: Arc<Metrics>,
     rules: bool,
@@ -74,12 +74,12 @@ pub(super) fn decide(
     Arc::new(move |args: DecideArgs<'_>| {
         let begun = Instant::now();
         let span = tracing::debug_span!(names::EXTRACT, backstory.exchange.id = %args.turn.exchange);
-        let learned = span.in_scope(|| {
+        let mut learned = span.in_scope(|| {
             let decide = if rules { extract::decide } else { extract::decide_episodes };
             decide(&DecideInput {
                 turn: args.turn,
                 facts: args.facts,
-                schema: &schema,
+                schema: schemas.of(&args.turn.scope.namespace),
                 revision: args.revision,
                 now: args.now,
                 ids: &*random,
@@ -87,6 +87,8 @@ pub(super) fn decide(
                 mentioning: args.mentioning,
             })
         });
+        let namespace = &args.turn.scope.namespace;
+        learned.episodes.iter_mut().for_each(|episode| schemas.tune_episode(namespace, episode));
         metrics.extract_seconds.observe(begun.elapsed().as_secs_f64());
         learned
     })

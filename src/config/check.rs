@@ -7,6 +7,7 @@ use super::key::NO_SUBJECT;
 use super::provider::{ProviderKey, parse_http_url};
 use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Overrides, Provider, StoreUrl, VectorsEngine};
+use crate::memory::KeySchema;
 
 /// Puts the command line over the file.
 pub(super) fn apply(config: &mut Config, overrides: &Overrides, errors: &mut Vec<ConfigError>) {
@@ -54,6 +55,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<ConfigError>) {
     models(config, errors);
     keys(config, errors);
     own_calls(config, errors);
+    critical_keys(config, errors);
     if config.vectors.engine == VectorsEngine::Pgvector && !matches!(config.store.url, StoreUrl::Postgres(_)) {
         let problem = "needs [store] url = \"postgres://…\"";
         errors.push(ConfigError::new("vectors.engine", Some(quoted("pgvector")), problem));
@@ -149,6 +151,26 @@ fn own_calls(config: &Config, errors: &mut Vec<ConfigError>) {
         if provider.is_some_and(|provider| matches!(provider.api_key, ProviderKey::Client)) {
             let problem = "this provider is called with the client's own key, which is never kept: name one with a key of its own";
             errors.push(ConfigError::new(path, Some(quoted(name)), problem));
+        }
+    }
+}
+
+/// Keys that are made critical must be keys.
+fn critical_keys(config: &Config, errors: &mut Vec<ConfigError>) {
+    let schema = KeySchema::builtin();
+    let namespaces = config.memory.namespaces.iter();
+    let named = namespaces.map(|(name, rules)| (format!("memory.namespaces.{name}.critical"), rules));
+    for (path, rules) in named.chain([("memory.critical".to_owned(), &config.memory.rules)]) {
+        for (at, key) in rules.critical.iter().enumerate() {
+            if schema.rules().iter().any(|rule| rule.name == *key) {
+                continue;
+            }
+            let near = schema.near(key);
+            let mut problem = "no key of the schema has this name".to_owned();
+            if !near.is_empty() {
+                problem.push_str(&format!("; near it are {}", near.join(", ")));
+            }
+            errors.push(ConfigError::new(format!("{path}[{at}]"), Some(quoted(key)), problem));
         }
     }
 }

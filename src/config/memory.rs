@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::reader::Section;
+use crate::memory::forget::ForgetRules;
+use crate::memory::{FactKind, Fading, KeySchema, Schemas};
 
 /// `[memory]`: how memories fade and run out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +75,13 @@ impl Memory {
         Self { rules, namespaces: namespaces.into_iter().collect() }
     }
 
+    /// The keys of each namespace, with what is configured for them.
+    #[must_use]
+    pub fn schemas(&self, base: &KeySchema) -> Schemas {
+        let namespaces = self.namespaces.iter().map(|(name, rules)| (name.clone(), rules.fading()));
+        Schemas::new(base, self.rules.fading(), namespaces.collect())
+    }
+
     /// The rules of a namespace.
     #[must_use]
     pub fn of(&self, namespace: &str) -> &MemoryRules {
@@ -81,6 +90,37 @@ impl Memory {
 }
 
 impl MemoryRules {
+    /// What is configured otherwise than by default holds for all facts of a kind; else the key schema says it, key by key.
+    fn fading(&self) -> Fading {
+        let default = Self::default();
+        let kinds = [
+            (FactKind::Preference, self.preference_half_life, default.preference_half_life),
+            (FactKind::Identity, self.identity_half_life, default.identity_half_life),
+            (FactKind::Constraint, self.constraint_half_life, default.constraint_half_life),
+            (FactKind::Event, self.event_half_life, default.event_half_life),
+            (FactKind::Other, self.other_half_life, default.other_half_life),
+        ];
+        let changed = kinds.into_iter().filter(|(_, ours, default)| ours != default);
+        Fading {
+            by_kind: changed.map(|(kind, ours, _)| (kind, seconds(ours))).collect(),
+            fleeting: seconds(self.fleeting_half_life),
+            episode: seconds(self.episode_half_life),
+            critical: self.critical.clone(),
+        }
+    }
+
+    /// Times to live and capacities, as the sweep takes them.
+    #[must_use]
+    pub fn forget(&self) -> ForgetRules {
+        let millis = |time: Option<Duration>| time.map(|time| seconds(Some(time)).saturating_mul(1000));
+        ForgetRules {
+            inferred_ttl: millis(self.inferred_ttl),
+            episode_ttl: millis(self.episode_ttl),
+            max_facts: self.max_facts as usize,
+            max_episodes: self.max_episodes as usize,
+        }
+    }
+
     fn read(s: &mut Section<'_>, default: Self) -> Self {
         let mut time = |key, unit: u64, default| {
             s.whole(key, 0..=36_500).map_or(default, |n| (n > 0).then(|| Duration::from_secs(n * unit)))
@@ -99,5 +139,46 @@ impl MemoryRules {
             max_episodes: s.count("max_episodes", 1..=10_000_000).unwrap_or(default.max_episodes),
             critical: s.names("critical").unwrap_or(default.critical),
         }
+    }
+}
+
+/// Seconds; 0 = never.
+fn seconds(time: Option<Duration>) -> i64 {
+    time.map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_configured_is_as_the_key_schema_says() {
+        let memory = Memory::default();
+        let schemas = memory.schemas(KeySchema::builtin());
+        for rule in KeySchema::builtin().rules() {
+            let ours =
+                schemas.of("any").get(&rule.name).or_else(|| schemas.of("any").get(&rule.name.replace('*', "x")));
+            let ours = ours.expect("the same keys");
+            assert_eq!((ours.half_life, ours.critical), (rule.half_life, rule.critical), "{}", rule.name);
+        }
+    }
+
+    #[test]
+    fn what_is_configured_holds_for_its_namespace() {
+        let day = |n| Some(Duration::from_secs(n * DAY));
+        let strict = MemoryRules {
+            other_half_life: day(3),
+            critical: vec!["project.tool".to_owned()],
+            ..MemoryRules::default()
+        };
+        let memory = Memory { namespaces: BTreeMap::from([("support".to_owned(), strict)]), ..Memory::default() };
+        let schemas = memory.schemas(KeySchema::builtin());
+        let tool = |namespace: &str| {
+            let rule = schemas.of(namespace).get("project.tool").expect("a key");
+            (rule.half_life, rule.critical)
+        };
+        assert_eq!(tool("support"), (3 * 86_400, true));
+        assert_eq!(tool("sales"), (365 * 86_400, false));
+        assert_eq!(memory.of("support").forget().inferred_ttl, Some(7 * 86_400_000));
     }
 }

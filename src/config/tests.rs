@@ -306,11 +306,11 @@ fn namespaces_inherit_what_they_leave_out() {
 #[test]
 fn what_this_build_cannot_do_is_named() {
     let text = "[server]\nadmin_listen='127.0.0.1:2'\ntls_cert='c'\ntls_key='k'\n[store]\nurl='postgres://h/d'\n[vectors]\nengine='pgvector'\n\
-        [redis]\nurl='redis://h'\n[extract]\nprovider='p'\nmodel='m'\nkeep_exchanges_days=1\nwindow_seconds=1\n[memory]\nmax_facts=1\n[summary]\nprovider='p'\nmodel='m'\n\
+        [redis]\nurl='redis://h'\n[extract]\nprovider='p'\nmodel='m'\nkeep_exchanges_days=1\nwindow_seconds=1\n[summary]\nprovider='p'\nmodel='m'\n\
         [embeddings]\nengine='local'\npath='x'\n[rerank]\nurl='http://h'\n[telemetry]\notlp_endpoint='http://h'\n\
         [[providers]]\nname='p'\nkind='anthropic'\nbase_url='http://h'\n";
     let said = load(text).unwrap().unsupported();
-    assert_eq!(said.len(), 12, "{said:#?}");
+    assert_eq!(said.len(), 11, "{said:#?}");
 }
 
 #[test]

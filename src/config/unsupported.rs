@@ -1,6 +1,6 @@
 //! What can be configured but not yet done by this build. `serve` refuses to start on any of it: nothing is silently ignored.
 
-use super::{Config, EmbeddingsEngine, Memory, ProviderKind, StoreUrl, VectorsEngine};
+use super::{Config, EmbeddingsEngine, ProviderKind, StoreUrl, VectorsEngine};
 
 impl Config {
     /// Returns a sentence for each configured thing that this build cannot do; empty = it can do all of it.
@@ -42,10 +42,6 @@ impl Config {
         cannot(
             self.telemetry.otlp_endpoint.is_some(),
             "telemetry.otlp_endpoint: export of traces is not supported yet; leave it out",
-        );
-        cannot(
-            self.memory != Memory::default(),
-            "memory: half-lives, times to live and capacities of one's own are not supported yet; leave [memory] out",
         );
         cannot(
             !self.extract.window.is_zero() && self.extract.model.is_none(),

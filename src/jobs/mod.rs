@@ -12,6 +12,7 @@ mod learner;
 mod outbox;
 mod policy;
 mod summaries;
+mod sweep;
 #[cfg(test)]
 mod testing;
 mod windows;
@@ -23,5 +24,6 @@ pub use learner::{
 pub use outbox::{Committed, NotCommitted, Outbox, OutboxConfig, OutboxHealth, Redact, Slot, outbox};
 pub use policy::Backoff;
 pub use summaries::{Means, Owner, Summaries, SummariesConfig, Wish};
+pub use sweep::{Sweep, SweepConfig, SweepCounters, SweepHost};
 pub use windows::{QueueForModel, Read, Rung, WindowParts, WindowReader, Windows, WindowsConfig, day_of};
 pub use worker::{LearnError, Learner, Worker, WorkerConfig, WorkerCounters};

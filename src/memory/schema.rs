@@ -192,6 +192,13 @@ impl KeySchema {
         None
     }
 
+    /// The same keys, each rule changed by `change`; names stay as they are.
+    #[must_use]
+    pub fn map(mut self, change: impl Fn(&mut KeyRule)) -> Self {
+        self.rules.iter_mut().for_each(change);
+        self
+    }
+
     /// Returns all rules, in the order of the file.
     #[must_use]
     pub fn rules(&self) -> &[KeyRule] {

@@ -209,6 +209,22 @@ label! {
 }
 
 label! {
+    /// What the sweep did.
+    Swept = "what" {
+        /// A fact ran out.
+        Expired = "fact_expired",
+        /// A fact went, with its history.
+        DroppedFact = "fact_dropped",
+        /// An episode was put aside.
+        Archived = "episode_archived",
+        /// An episode went.
+        DroppedEpisode = "episode_dropped",
+        /// A row that had run out went: a conversation state, an exchange record, a dead letter.
+        Row = "row_dropped",
+    }
+}
+
+label! {
     /// What tokens were for.
     Direction = "direction" {
         /// Of the prompt.
@@ -388,6 +404,7 @@ mod tests {
         check::<ExtractReason>();
         check::<FactAction>();
         check::<LearnedAs>();
+        check::<Swept>();
         check::<Direction>();
         check::<PromptTurn>();
         check::<PromptPart>();

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, PromptPart,
-    PromptTurn, RecallOutcome, Route,
+    PromptTurn, RecallOutcome, Route, Swept,
 };
 
 /// The content type of [`Metrics::render`].
@@ -147,6 +147,10 @@ pub struct Metrics {
     pub extracted: Counters2<ExtractOutcome, ExtractReason>,
     /// Time of learning from one exchange, in seconds.
     pub extract_seconds: Histogram,
+    /// What the sweep did.
+    pub swept: Counters<Swept>,
+    /// Rounds over all scopes that the sweep ended.
+    pub sweep_rounds: Counter,
     /// Tokens by what they were for.
     pub tokens: Counters<Direction>,
     /// Messages that were cut.
@@ -233,6 +237,8 @@ impl Metrics {
             episodes: counter(&mut r, "episodes_stored", "Episodes that were stored"),
             extracted: Counters2::register(&mut r, "extracted", "Proposals by what became of them and why"),
             extract_seconds: histogram(&mut r, "extract_seconds", "Time of learning from one exchange", FAST),
+            swept: Counters::register(&mut r, "swept", "What the sweep did"),
+            sweep_rounds: counter(&mut r, "sweep_rounds", "Rounds over all scopes that the sweep ended"),
             tokens: Counters::register(&mut r, "tokens", "Tokens by what they were for"),
             cut_messages: counter(&mut r, "context_cut_messages", "Messages left out to keep a budget"),
             prompt_tokens: Counters2::register(

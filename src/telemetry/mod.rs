@@ -12,6 +12,6 @@ pub use init::{LogFormat, init};
 pub use labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 pub use labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, PromptPart,
-    PromptTurn, RecallOutcome, Route,
+    PromptTurn, RecallOutcome, Route, Swept,
 };
 pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Metrics, raise_to};

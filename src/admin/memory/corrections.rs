@@ -40,7 +40,7 @@ pub(super) async fn restore(
         return Err(no_such());
     }
     let decide = |fact: &Fact, existing: &[Arc<Fact>], cx: &EditCx<'_>| {
-        edits::restore(fact, existing, entry, schema(), cx).map_err(refused)
+        edits::restore(fact, existing, entry, schema(&api, &call.scope), cx).map_err(refused)
     };
     edit(&api, &call, id, expected, decide, Some(&entry.fact.key)).await
 }

@@ -153,9 +153,9 @@ pub(super) fn refused(error: EditError) -> ApiError {
     }
 }
 
-/// The key schema.
-pub(super) fn schema() -> &'static KeySchema {
-    KeySchema::builtin()
+/// The keys of the scope's namespace.
+pub(super) fn schema<'a>(api: &'a Shared, scope: &Scope) -> &'a KeySchema {
+    api.schemas.of(&scope.namespace)
 }
 
 /// The scope has no such fact, or the caller may not see it.

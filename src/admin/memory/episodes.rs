@@ -99,7 +99,7 @@ pub(super) async fn create(State(api): State<Shared>, call: Write, Json(new): Js
         entities: new.entities,
         exchange: None,
         score: SCORE,
-        half_life: api.episode_half_life,
+        half_life: api.schemas.fading(&call.scope.namespace).episode,
         uses: 0,
         last_used_at: None,
         status,

@@ -97,7 +97,7 @@ pub(super) async fn create(State(api): State<Shared>, call: Write, Json(body): J
     for _ in 0..TRIES {
         let existing = existing(&api, &call.scope, &input.key).await?;
         let cx = EditCx { now: api.clock.now(), ids: &*api.random, actor };
-        let decided = edits::created_by_api(&existing, &input, schema(), &cx).map_err(refused)?;
+        let decided = edits::created_by_api(&existing, &input, schema(&api, &call.scope), &cx).map_err(refused)?;
         let Some(id) = decided.fact else { return Err(refused(EditError::Nothing)) };
         if !apply(&api, &call.scope, &decided.changes).await? {
             continue;
@@ -163,7 +163,7 @@ pub(super) async fn change(
             if let Some(value) = &patch.value {
                 check_value(patch.key.as_deref().unwrap_or(&fact.key), value, cx.actor)?;
             }
-            edits::patch(fact, existing, &patch, schema(), cx).map_err(refused)
+            edits::patch(fact, existing, &patch, schema(&api, &call.scope), cx).map_err(refused)
         },
         patch.key.as_deref(),
     )
@@ -178,7 +178,7 @@ pub(super) async fn confirm(
     IfMatch(expected): IfMatch,
 ) -> Answer {
     let decide = |fact: &Fact, existing: &[Arc<Fact>], cx: &EditCx<'_>| {
-        edits::confirm(fact, existing, schema(), cx).map_err(refused)
+        edits::confirm(fact, existing, schema(&api, &call.scope), cx).map_err(refused)
     };
     edit(&api, &call, id, expected, decide, None).await
 }

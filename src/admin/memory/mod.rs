@@ -39,7 +39,7 @@ pub use call::{Caller, Identify};
 
 use crate::base::{Clock, EpisodeId, GatewayError, Random};
 use crate::config::ApiAccess;
-use crate::memory::Scope;
+use crate::memory::{Schemas, Scope};
 use crate::store::Store;
 use error::ApiError;
 use turns::Turns;
@@ -74,8 +74,8 @@ pub struct MemoryApi {
     pub random: Arc<dyn Random>,
     /// What the shutdown waits for: a write that has begun runs to its end, also when the client leaves.
     pub tasks: TaskTracker,
-    /// Half-life of episodes that are added here, in seconds; 0 = they do not fade.
-    pub episode_half_life: i64,
+    /// The keys of each namespace, and how memories fade.
+    pub schemas: Arc<Schemas>,
 }
 
 impl fmt::Debug for MemoryApi {

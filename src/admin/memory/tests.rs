@@ -119,7 +119,7 @@ impl Api {
             clock: clock.clone(),
             tasks: tasks.clone(),
             random: Arc::new(SeededRandom::new(1)),
-            episode_half_life: 90,
+            schemas: Arc::new(crate::config::Memory::default().schemas(crate::memory::KeySchema::builtin())),
         });
         Self { router, store, clock, noted, tasks }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::case::{Case, Conversation, Message};
 use crate::base::{ExchangeId, SeededRandom};
-use crate::extract::{DecideInput, decide};
+use crate::extract::{DecideInput, decide, model};
 use crate::memory::redact::redact_turn;
 use crate::memory::segment::without_fence;
 use crate::memory::{Candidate, Fact, KeySchema, Said, Scope, Speaker, Turn};

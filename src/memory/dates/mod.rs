@@ -132,15 +132,9 @@ mod tests {
         ] {
             assert_eq!(read(text).as_deref(), Some(date), "{text}");
         }
-        for text in [
-            "3/4/2025",
-            "you may go",
-            "I march on",
-            "version 1.2.3",
-            "2 may be enough",
-            "13月1日",
-            "192.168.1.10",
-        ] {
+        for text in
+            ["3/4/2025", "you may go", "I march on", "version 1.2.3", "2 may be enough", "13月1日", "192.168.1.10"]
+        {
             assert_eq!(read(text), None, "{text}");
         }
     }

@@ -1,0 +1,63 @@
+//! Ties what is configured under `[memory]` to what is stored: half-lives when a scope is read, and the sweep's rules.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::config::Memory;
+use crate::jobs::SweepHost;
+use crate::memory::forget::ForgetRules;
+use crate::memory::{Fact, Schemas, Scope};
+use crate::recall::{Recall, ScopeData, Source};
+use crate::states::States;
+use crate::store::{Forgotten, Store, StoreError};
+use crate::telemetry::{Metrics, Swept};
+
+/// Reads scopes with the half-lives that are configured now: they are stored with those that were configured then.
+pub(super) struct Tuned {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) schemas: Arc<Schemas>,
+}
+
+#[async_trait]
+impl Source for Tuned {
+    async fn load(&self, scope: &Scope, max_episodes: usize) -> Result<ScopeData, StoreError> {
+        let mut data = self.store.load(scope, max_episodes).await?;
+        data.facts.iter_mut().for_each(|fact| self.schemas.tune_fact(&scope.namespace, fact));
+        data.episodes.iter_mut().for_each(|episode| self.schemas.tune_episode(&scope.namespace, episode));
+        Ok(data)
+    }
+}
+
+/// What the sweep asks, and the caches that follow it.
+pub(super) struct Forgets {
+    pub(super) memory: Memory,
+    pub(super) schemas: Arc<Schemas>,
+    pub(super) recall: Arc<Recall>,
+    pub(super) states: Arc<States>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl SweepHost for Forgets {
+    fn rules(&self, namespace: &str) -> ForgetRules {
+        self.memory.of(namespace).forget()
+    }
+
+    fn tune(&self, scope: &Scope, fact: &mut Fact) {
+        self.schemas.tune_fact(&scope.namespace, fact);
+    }
+
+    fn forgotten(&self, scope: &Scope, what: &Forgotten) {
+        self.recall.invalidate(scope);
+        self.states.forget(scope);
+        let counts = [
+            (Swept::Expired, what.expired),
+            (Swept::DroppedFact, what.dropped_facts),
+            (Swept::Archived, what.archived),
+            (Swept::DroppedEpisode, what.dropped_episodes),
+        ];
+        for (label, n) in counts {
+            self.metrics.swept.add(label, n);
+        }
+    }
+}
