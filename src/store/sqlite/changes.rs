@@ -15,13 +15,14 @@ use crate::base::Time;
 use crate::memory::{HistoryEntry, Scope};
 use crate::store::{Change, ChangeStore, Changed, Page, StoreError};
 
-/// A change of what is gone since is passed over: its end stands further on.
+/// A change of what is gone since is passed over, and one of an episode that was changed again: their ends stand further on.
 const CHANGES: &str = "
     SELECT c.seq, c.at, c.kind, c.object, c.gone, h.body AS fact, e.body AS episode, e.uses, e.last_used_at, e.retired_facts
     FROM scopes s
     CROSS JOIN changes c ON c.scope = s.id
     LEFT JOIN history h ON c.kind = 'fact' AND h.fact = c.object AND h.version = c.version
     LEFT JOIN episodes e ON c.kind = 'episode' AND NOT c.gone AND e.id = c.object
+        AND (e.changed IS NULL OR e.changed = c.seq)
     WHERE s.key = ?1 AND c.seq > ?2 AND (c.gone OR h.fact IS NOT NULL OR e.id IS NOT NULL)
     ORDER BY c.seq LIMIT ?3";
 

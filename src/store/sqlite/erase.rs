@@ -42,24 +42,20 @@ const DELETES: &[(&str, &str)] = &[
     ("windows", "DELETE FROM windows WHERE scope = ?1"),
 ];
 
-/// What holds no words and is not counted. The changes go last: each deletion above has left one.
-const QUIET_DELETES: &[&str] = &[
-    "DELETE FROM seen WHERE scope = ?1",
-    "DELETE FROM audit WHERE scope = ?1",
-    "DELETE FROM changes WHERE scope = ?1",
-];
+/// What holds no words and is not counted.
+const QUIET_DELETES: &[&str] = &["DELETE FROM seen WHERE scope = ?1", "DELETE FROM audit WHERE scope = ?1"];
 
-/// Whoever follows the changes learns that all is gone.
-const SAY_ERASED: &str = "
-    INSERT INTO changes (scope, seq, at, kind, object, gone) SELECT id, change_seq, ?2, 'subject', '', 1
-    FROM scopes WHERE id = ?1";
+/// Whoever follows the changes learns that all is gone; no other change stays, those of the deletions included.
+const SAY_ERASED: &str = "INSERT INTO changes (scope, at, kind, object, gone) VALUES (?1, ?2, 'subject', '', 1)";
+const FORGET_CHANGES: &str = "
+    DELETE FROM changes WHERE scope = ?1 AND seq < (SELECT max(seq) FROM changes WHERE scope = ?1)";
 
 const FORGET_USE: &str = "DELETE FROM subject_use WHERE subject = ?1";
 
 /// What rests on an earlier revision, or was shown before, is not stored any more; nor is the subject's name kept.
 const RAISE_EPOCH: &str = "
     UPDATE scopes SET epoch = epoch + 1, revision = revision + 1, erased_revision = revision + 1,
-        erased_at = ?2, subject = NULL, change_seq = change_seq + 1
+        erased_at = ?2, subject = NULL
     WHERE id = ?1";
 
 const SIZE: &str = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
@@ -154,6 +150,7 @@ async fn delete_all(
         return Err(StoreError::Conflict { what: "a scope's row".to_owned() });
     }
     sqlx::query(SAY_ERASED).bind(row.id).bind(now.0).execute(&mut *conn).await.map_err(driver("erase"))?;
+    sqlx::query(FORGET_CHANGES).bind(row.id).execute(&mut *conn).await.map_err(driver("erase"))?;
     Ok(counts)
 }
 
@@ -167,6 +164,7 @@ mod tests {
         ("scopes", "the epoch stays; the subject's name is taken out"),
         ("tombstones", "erased words are not learned again"),
         ("secrets", "salts, nobody's data"),
+        ("changes", "one row says that all was erased; FORGET_CHANGES takes all others"),
         ("marks", "where jobs stand, nobody's data"),
         ("keys", "of tenants, not of people"),
         ("key_secrets", "of tenants, not of people"),
