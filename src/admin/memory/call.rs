@@ -80,8 +80,9 @@ pub(super) struct Write {
     pub(super) scope: Scope,
 }
 
-async fn allowed(parts: &Parts, api: &Shared, needed: ApiAccess) -> Result<(Caller, Scope), ApiError> {
-    let caller = api.identify.caller(&parts.headers).await?;
+/// Who calls, if it may do that, and in which scope.
+pub(super) async fn allowed(headers: &HeaderMap, api: &Shared, needed: ApiAccess) -> Result<(Caller, Scope), ApiError> {
+    let caller = api.identify.caller(headers).await?;
     if caller.memory_api < needed && !caller.admin {
         let doing = if needed == ApiAccess::Read { "use" } else { "write through" };
         return Err(ApiError::new(ErrorKind::Forbidden, format!("this key may not {doing} the memory API")));
@@ -98,7 +99,7 @@ impl FromRequestParts<Shared> for Read {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Shared) -> Result<Self, ApiError> {
-        allowed(parts, api, ApiAccess::Read).await.map(|(caller, scope)| Self { caller, scope })
+        allowed(&parts.headers, api, ApiAccess::Read).await.map(|(caller, scope)| Self { caller, scope })
     }
 }
 
@@ -106,7 +107,7 @@ impl FromRequestParts<Shared> for Write {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Shared) -> Result<Self, ApiError> {
-        allowed(parts, api, ApiAccess::Write).await.map(|(caller, scope)| Self { caller, scope })
+        allowed(&parts.headers, api, ApiAccess::Write).await.map(|(caller, scope)| Self { caller, scope })
     }
 }
 
@@ -169,7 +170,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
         if !is_json(&parts.headers) {
             return Err(ApiError::new(ErrorKind::UnsupportedMedia, "the body must be application/json"));
         }
-        let bytes = to_bytes(body, MAX_BODY_BYTES).await.map_err(|error| body_error(&error))?;
+        let bytes = to_bytes(body, MAX_BODY_BYTES).await.map_err(|error| body_error(&error, MAX_BODY_BYTES))?;
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| ApiError::new(ErrorKind::BadRequest, format!("cannot read the body: {error}")))
@@ -177,11 +178,11 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Json<T> {
 }
 
 /// A body that is too large, or that the client did not send whole.
-fn body_error(error: &axum::Error) -> ApiError {
+pub(super) fn body_error(error: &axum::Error, max_bytes: usize) -> ApiError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = cause {
         if inner.is::<http_body_util::LengthLimitError>() {
-            let public = format!("the body is larger than {MAX_BODY_BYTES} bytes");
+            let public = format!("the body is larger than {max_bytes} bytes");
             return ApiError::new(ErrorKind::TooLarge, public);
         }
         cause = inner.source();

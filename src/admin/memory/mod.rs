@@ -8,12 +8,15 @@
 
 mod call;
 mod changes;
+mod copy;
 mod corrections;
 mod edits;
 mod episodes;
 mod error;
 mod exchanges;
+mod export;
 mod facts;
+mod import;
 mod listing;
 mod mentions;
 mod past;
@@ -112,6 +115,10 @@ pub fn router(api: MemoryApi) -> Router {
         .route("/memory/v1/facts/{id}/restore", only(post(corrections::restore)))
         .route("/memory/v1/facts/{id}/merge", only(post(corrections::merge)))
         .route("/memory/v1/changes", only(get(changes::list)))
+        .route("/memory/v1/export", only(get(export::export)))
+        .route("/memory/v1/import", only(post(import::import)))
+        .route("/memory/v1/copy", only(post(copy::copy)))
+        .route("/memory/v1/audit", only(get(copy::audit)))
         .route("/memory/v1/episodes", only(get(episodes::list).post(episodes::create)))
         .route("/memory/v1/episodes/{id}", only(get(episodes::read).patch(episodes::change).delete(episodes::delete)))
         .route("/memory/v1/proposals", only(get(exchanges::proposals)))

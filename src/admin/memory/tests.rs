@@ -1,5 +1,7 @@
 //! Every endpoint, through the router, over a store in memory.
 
+mod transfer;
+
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -29,8 +31,10 @@ impl Identify for FromHeaders {
         };
         let rights = header("rights").unwrap_or_default();
         let namespace: Arc<str> = header("namespace").unwrap_or_else(|| "support".to_owned()).into();
+        // What `copy` names stands before what the request says of itself.
+        let user = header("x-backstory-user").or_else(|| header("user"));
         Ok(Caller {
-            scope: header("user").map(|user| Scope::new(tenant.clone(), namespace.clone(), user)),
+            scope: user.map(|user| Scope::new(tenant.clone(), namespace.clone(), user)),
             tenant: tenant.into(),
             namespace,
             namespaces_readable: vec!["sales".into()],
