@@ -11,6 +11,7 @@ mod explain;
 mod keys;
 mod mock;
 mod serve;
+mod transfer;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,6 +42,10 @@ enum Command {
     Keys(keys::KeysArgs),
     /// Measures recall on a data set of conversations and questions
     Eval(eval::EvalArgs),
+    /// Writes all memories of one person out of a running gateway, as NDJSON
+    Export(transfer::ExportArgs),
+    /// Takes memories into a running gateway: an export of ours, of ChatGPT or of mem0
+    Import(transfer::ImportArgs),
     /// Runs a scripted upstream, to see the whole loop without an API key
     Mock(mock::MockArgs),
 }
@@ -97,6 +102,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Explain(args) => on_runtime(explain::run(args)),
         Command::Keys(args) => on_runtime(keys::run(args)),
         Command::Eval(args) => eval::run(args),
+        Command::Export(args) => on_runtime(transfer::export(args)),
+        Command::Import(args) => on_runtime(transfer::import(args)),
         Command::Mock(args) => on_runtime(mock::run(args)),
     }
 }

@@ -8,6 +8,7 @@ mod attempt;
 mod body;
 mod headers;
 mod health;
+mod own;
 mod passthrough;
 mod plan;
 mod probe;
@@ -17,6 +18,7 @@ mod summaries;
 
 pub use ask::ModelAsker;
 pub use body::{UpstreamBody, UpstreamBodyError};
+pub use own::OwnGateway;
 pub use passthrough::Passthrough;
 pub use plan::{Routes, Target, TargetConfig};
 pub use probe::probe;
