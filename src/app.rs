@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 pub use build::{BuildError, Parts, build, policies, policy_changes};
 
-use crate::access::{Keys, LimitTable, StoredKeys};
+use crate::access::{Keys, LimitTable, StoredKeys, Subjects};
 use crate::base::{Clock, Random};
 use crate::context::{Digests, Policies, Trails};
 use crate::conversation;
@@ -54,6 +54,8 @@ pub struct App {
     pub sweep: Arc<Sweep>,
     /// Who may ask.
     pub keys: Arc<Keys>,
+    /// Counts for whom conversations begin.
+    pub subjects: Arc<Subjects>,
     /// The keys made at run time; `None` in client mode.
     pub stored_keys: Option<Arc<StoredKeys>>,
     /// SHA-256 of the admin key; `None` = the admin API is off.

@@ -92,7 +92,7 @@ pub struct SubjectRule {
 }
 
 /// A place in a request that can name the subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubjectSource {
     /// Header `x-backstory-user`.
     Header,
@@ -248,6 +248,8 @@ pub struct Identity {
     pub namespace: Arc<str>,
     /// The scope; `None` = no subject, no long-term memory.
     pub scope: Option<Scope>,
+    /// The place that named the subject; `None` = the key's default, or no subject.
+    pub named_by: Option<SubjectSource>,
     /// Further scopes to read: the same subject in granted namespaces.
     pub also_read: Vec<Scope>,
     /// What memory does for this request.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use crate::base::{ErrorKind, GatewayError};
-use crate::exchange::{Identity, Principal, SubjectSource, Switch};
+use crate::exchange::{Identity, Principal, SubjectRule, SubjectSource, Switch};
 use crate::memory::Scope;
 
 /// Longest subject or namespace, in bytes.
@@ -32,7 +32,8 @@ impl BodyNames for () {
 /// What a *body* names and the key may not use is ignored.
 pub fn identify(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> Result<Identity, GatewayError> {
     let (namespace, own) = namespace(principal, headers)?;
-    let subject = subject(principal, headers, body)?;
+    let (subject, named_by) = subject(principal, headers, body)?.unzip();
+    let named_by = named_by.flatten();
     let asked = switch(headers)?;
     let mut memory = principal.memory.and(asked);
     // A granted namespace is read, never written.
@@ -53,7 +54,7 @@ pub fn identify(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames
     if scope.is_none() {
         memory = Switch::OFF;
     }
-    Ok(Identity { namespace, scope, also_read, memory, skipped })
+    Ok(Identity { namespace, scope, named_by, also_read, memory, skipped })
 }
 
 /// Returns the namespace in force and whether it is the key's own.
@@ -71,7 +72,11 @@ fn namespace(principal: &Principal, headers: &HeaderMap) -> Result<(Arc<str>, bo
         .with_param("x-backstory-namespace"))
 }
 
-fn subject(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> Result<Option<Arc<str>>, GatewayError> {
+/// A subject, and the place that named it; none for the default.
+type Named = (Arc<str>, Option<SubjectSource>);
+
+fn subject(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> Result<Option<Named>, GatewayError> {
+    let default = |rule: &SubjectRule| rule.default.clone().map(|name| (name, None));
     let rule = &principal.subject;
     let named = header(headers, "x-backstory-user")?;
     if !rule.may_name {
@@ -80,7 +85,7 @@ fn subject(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> 
                 Err(GatewayError::new(ErrorKind::Forbidden, "this key may not name a subject")
                     .with_param("x-backstory-user"))
             }
-            _ => Ok(rule.default.clone()),
+            _ => Ok(default(rule)),
         };
     }
     for source in &rule.from {
@@ -90,10 +95,10 @@ fn subject(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> 
             source => body.name(*source).filter(|name| is_usable(name)),
         };
         if let Some(name) = found.filter(|name| !name.is_empty()) {
-            return Ok(Some(Arc::from(name.as_ref())));
+            return Ok(Some((Arc::from(name.as_ref()), Some(*source))));
         }
     }
-    Ok(rule.default.clone())
+    Ok(default(rule))
 }
 
 fn switch(headers: &HeaderMap) -> Result<Switch, GatewayError> {
@@ -135,7 +140,7 @@ fn is_usable(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::context::PolicyChanges;
-    use crate::exchange::{LimitRules, MemoryApi, SubjectRule};
+    use crate::exchange::{LimitRules, MemoryApi};
     use crate::memory::Sensitivity;
 
     fn principal() -> Principal {

@@ -10,6 +10,7 @@ pub mod issue;
 mod keys;
 mod limits;
 mod stored;
+mod subjects;
 #[cfg(test)]
 mod testing;
 
@@ -17,3 +18,4 @@ pub use identify::{BodyNames, identify};
 pub use keys::{ClientMode, Keys, VirtualKeys, fingerprint};
 pub use limits::{LimitTable, Limits, Taken};
 pub use stored::{KEY_STALENESS, ReadKey, StoredKeys};
+pub use subjects::{OTHERS, Subjects};

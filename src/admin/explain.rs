@@ -38,7 +38,9 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
         .run(Authenticated { stamp, principal, credential, http })
         .await?;
     let call = Arc::new(
-        Identify { policies: Arc::clone(&app.settings.policies), learn: app.settings.learn }.run(decoded).await?,
+        Identify { policies: Arc::clone(&app.settings.policies), learn: app.settings.learn, subjects: None }
+            .run(decoded)
+            .await?,
     );
     let recall = Arc::new(app.recall_stage().ask(&call).await);
     let recalled = Recalled { call, reservation: (), recall };

@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ask::asker;
-use super::keep::{Forgets, Tuned};
+use super::keep::{Forgets, Tuned, keep_subjects};
 use super::learn::{Cached, decide};
 use super::summaries::Bridge;
 use super::windows::Model;
 use super::{App, Settings};
-use crate::access::{ClientMode, Keys, LimitTable, StoredKeys, VirtualKeys};
+use crate::access::{ClientMode, Keys, LimitTable, StoredKeys, Subjects, VirtualKeys};
 use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
@@ -153,6 +153,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         WorkerConfig::named(owner),
     );
     let worker_counters = worker.counters();
+    let subjects = Arc::new(Subjects::default());
     let forgets = Forgets {
         memory: config.memory.clone(),
         schemas: Arc::clone(&schemas),
@@ -172,6 +173,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     }
     if degraded.is_none() {
         tracker.spawn(Arc::clone(&sweep).run(halt.clone()));
+        tracker.spawn(keep_subjects(Arc::clone(&subjects), Arc::clone(&store), Arc::clone(&clock), halt.clone()));
     }
 
     let stored_keys = (!config.is_client_mode()).then(|| {
@@ -235,6 +237,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         stored_keys,
         admin_key: config.admin.key.as_ref().map(|key| config::Key::hash(key.expose())),
         limits: Arc::new(LimitTable::default()),
+        subjects,
         permits: Arc::new(Semaphore::new(config.server.max_concurrency.min(Semaphore::MAX_PERMITS))),
         settings: Settings {
             max_body_bytes: config.server.max_body_bytes,

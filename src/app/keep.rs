@@ -1,9 +1,13 @@
 //! Ties what is configured under `[memory]` to what is stored: half-lives when a scope is read, and the sweep's rules.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 
+use crate::access::Subjects;
+use crate::base::Clock;
 use crate::config::Memory;
 use crate::jobs::SweepHost;
 use crate::memory::forget::ForgetRules;
@@ -26,6 +30,33 @@ impl Source for Tuned {
         data.facts.iter_mut().for_each(|fact| self.schemas.tune_fact(&scope.namespace, fact));
         data.episodes.iter_mut().for_each(|episode| self.schemas.tune_episode(&scope.namespace, episode));
         Ok(data)
+    }
+}
+
+/// How often the counts of subjects are stored.
+const KEEP_SUBJECTS_EVERY: Duration = Duration::from_secs(600);
+
+/// Stores for whom conversations began, now and then and at the end. What cannot be stored is lost: it only serves a warning.
+pub(super) async fn keep_subjects(
+    subjects: Arc<Subjects>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    halt: CancellationToken,
+) {
+    loop {
+        let halted = tokio::select! {
+            () = tokio::time::sleep(KEEP_SUBJECTS_EVERY) => false,
+            () = halt.cancelled() => true,
+        };
+        let uses = subjects.take();
+        if !uses.is_empty()
+            && let Err(error) = store.add_subject_use(&uses, clock.now()).await
+        {
+            tracing::warn!(%error, "could not count for whom conversations begin");
+        }
+        if halted {
+            return;
+        }
     }
 }
 

@@ -1,18 +1,30 @@
 //! `backstory doctor`: looks at everything that can be wrong, and says what to do.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use super::{ConfigArgs, complain, say};
+use crate::access::OTHERS;
+use crate::base::{Clock, SystemClock};
 use crate::config::{Config, Provider, ProviderKey, StoreUrl, SystemEnv};
-use crate::store::ScopeStore;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::{ScopeStore, SubjectUse, UpkeepStore};
 use crate::upstream::probe;
 
 /// One thing that was looked at.
 struct Finding {
     ok: bool,
+    /// Nothing is broken, and yet somebody should look at it.
+    warns: bool,
     what: String,
 }
+
+/// A body-supplied subject with more than this share of a key's conversations is probably no person.
+const SUSPECT_SHARE: f64 = 0.5;
+/// So many conversations must there be before anything is said of shares.
+const SUSPECT_FROM: u64 = 20;
+/// How far back is looked for such subjects, in days.
+const SUSPECT_DAYS: i64 = 30;
 
 /// Looks, prints a line for each finding, and fails when one is bad.
 pub(super) async fn run(args: ConfigArgs) -> ExitCode {
@@ -32,7 +44,12 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
     }
     let healthy = findings.iter().all(|finding| finding.ok);
     for finding in findings {
-        say(&format!("{} {}", if finding.ok { "ok  " } else { "BAD " }, finding.what));
+        let mark = match (finding.ok, finding.warns) {
+            (false, _) => "BAD ",
+            (true, true) => "warn",
+            (true, false) => "ok  ",
+        };
+        say(&format!("{mark} {}", finding.what));
     }
     if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -84,7 +101,35 @@ async fn store(config: &Config) -> Vec<Finding> {
         Ok(depth) => findings.push(good(format!("{} exchanges wait to be learned from", depth.waiting))),
         Err(error) => findings.push(bad(format!("the outbox cannot be read: {error}"))),
     }
+    let since = SystemClock.now().plus_seconds(-SUSPECT_DAYS * 86_400);
+    match store.subject_use(since, 10_000).await {
+        Ok(uses) => findings.extend(suspects(&uses).into_iter().map(warning)),
+        Err(error) => findings.push(bad(format!("the counts of subjects cannot be read: {error}"))),
+    }
     findings
+}
+
+/// Places where one subject named in bodies has most conversations: a constant that a framework sets, and then all its users share
+/// one memory.
+fn suspects(uses: &[SubjectUse]) -> Vec<String> {
+    let mut places: BTreeMap<(&str, &str, &str), (u64, u64)> = BTreeMap::new();
+    for used in uses {
+        let (all, most) = places.entry((&used.tenant, &used.namespace, &used.source)).or_default();
+        *all += used.begun;
+        if used.subject != OTHERS {
+            *most = (*most).max(used.begun);
+        }
+    }
+    let suspect =
+        |(_, (all, most)): &(_, (u64, u64))| *all >= SUSPECT_FROM && *most as f64 > *all as f64 * SUSPECT_SHARE;
+    let found = places.into_iter().filter(suspect);
+    let told = found.map(|((tenant, namespace, source), (all, most))| {
+        format!(
+            "keys of tenant `{tenant}`, namespace `{namespace}`: one and the same `{source}` in the body has {most} of {all} conversations; \
+             if an app sets it for all its users, they share one memory: leave it out of the key's subject_from, or send x-backstory-user"
+        )
+    });
+    told.collect()
 }
 
 /// An answer that refuses the key that we do not have is an answer: the host is there.
@@ -112,9 +157,48 @@ async fn upstream(provider: &Provider) -> Finding {
 }
 
 fn good(what: String) -> Finding {
-    Finding { ok: true, what }
+    Finding { ok: true, warns: false, what }
+}
+
+fn warning(what: String) -> Finding {
+    Finding { ok: true, warns: true, what }
 }
 
 fn bad(what: String) -> Finding {
-    Finding { ok: false, what }
+    Finding { ok: false, warns: false, what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(namespace: &str, source: &str, subject: &str, begun: u64) -> SubjectUse {
+        SubjectUse {
+            tenant: "acme".to_owned(),
+            namespace: namespace.to_owned(),
+            source: source.to_owned(),
+            subject: subject.to_owned(),
+            begun,
+        }
+    }
+
+    /// Design, section 3: a constant `user` that a framework sets is a trap.
+    #[test]
+    fn a_subject_with_most_conversations_is_suspect() {
+        let uses = [
+            used("constant", "user", "aa", 30),
+            used("constant", "user", "bb", 2),
+            used("people", "user", "aa", 10),
+            used("people", "user", "bb", 9),
+            used("people", "user", OTHERS, 40),
+            used("few", "user", "aa", 19),
+            used("constant", "metadata.user_id", "cc", 5),
+        ];
+        let found = suspects(&uses);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].contains("`constant`") && found[0].contains("`user`") && found[0].contains("30 of 32"),
+            "{found:?}"
+        );
+    }
 }

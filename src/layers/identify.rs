@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::stage::Stage;
-use crate::access::{BodyNames, identify};
+use crate::access::{BodyNames, Subjects, identify};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{Policies, Profile};
-use crate::exchange::{Call, Decoded, Identity, Payload, SubjectSource, Switch};
+use crate::exchange::{Call, Decoded, Identity, Payload, Principal, SubjectSource, Switch};
+use crate::wire::Role;
 
 /// Finds out whose memory a request touches; refuses with 403 a header that the key may not use.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct Identify {
     pub policies: Arc<Policies>,
     /// Whether anything is learned at all.
     pub learn: bool,
+    /// Counts for whom conversations begin; `None` for requests that are only looked at.
+    pub subjects: Option<Arc<Subjects>>,
 }
 
 impl Stage<Decoded> for Identify {
@@ -25,6 +28,7 @@ impl Stage<Decoded> for Identify {
         let Decoded { stamp, principal, credential, headers, payload } = input;
         let mut identity = identify(&principal, &headers, &payload)?;
         identity.memory.write &= self.learn;
+        self.count(&principal, &identity, &payload);
         let policy = self.policies.of(payload.model(), &principal.budget);
         let without = if payload.chat().is_none() {
             Some("not-chat")
@@ -51,6 +55,21 @@ impl Stage<Decoded> for Identify {
             }
         };
         Ok(Call { stamp, principal, credential, headers, payload, identity, policy, budget_header })
+    }
+}
+
+impl Identify {
+    /// Counts the first turn of a conversation whose subject the body names.
+    fn count(&self, principal: &Principal, identity: &Identity, payload: &Payload) {
+        let (Some(subjects), Some(chat), Some(scope), Some(source)) =
+            (&self.subjects, payload.chat(), &identity.scope, identity.named_by)
+        else {
+            return;
+        };
+        let turns = chat.messages().iter().filter(|message| message.role == Role::User).take(2).count();
+        if source != SubjectSource::Header && turns == 1 {
+            subjects.begun(&principal.tenant, &identity.namespace, source, &scope.subject);
+        }
     }
 }
 

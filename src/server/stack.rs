@@ -60,7 +60,11 @@ where
         .layer(StageLayer::new(Authenticate(Arc::clone(&app.keys)))) // Arrived -> Authenticated
         // After the key is known: strangers cannot make us read a body.
         .layer(StageLayer::new(Decode { kind, max_body_bytes: app.settings.max_body_bytes })) // -> Decoded
-        .layer(StageLayer::new(Identify { policies: Arc::clone(&app.settings.policies), learn: app.settings.learn })) // -> Call
+        .layer(StageLayer::new(Identify {
+            policies: Arc::clone(&app.settings.policies),
+            learn: app.settings.learn,
+            subjects: Some(Arc::clone(&app.subjects)),
+        })) // -> Call
         .service(exchange);
 
     // One box: a longer builder type makes compile time explode.

@@ -8,7 +8,7 @@ use crate::memory::{Episode, FactChange, HistoryEntry};
 /// One change in a scope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Its number in the scope; numbers grow in the order of commits, with gaps.
+    /// Its number; numbers grow in the order of commits, with gaps.
     pub seq: i64,
     /// When it was stored.
     pub at: Time,
@@ -117,7 +117,7 @@ pub struct SubjectUse {
     pub namespace: String,
     /// The place that named the subject, as in `user`.
     pub source: String,
-    /// The subject; its hash in hex when it comes out of a store.
+    /// The subject; its hash in hex when it comes out of a store. Empty = all that are not counted apart.
     pub subject: String,
     /// Conversations.
     pub begun: u64,

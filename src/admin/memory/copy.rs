@@ -38,8 +38,8 @@ pub(super) struct CopyBody {
 /// `POST /copy`. Either end must be one that this key may name in its headers: to read it, and to write it; a move writes both.
 pub(super) async fn copy(State(api): State<Shared>, headers: HeaderMap, Json(body): Json<CopyBody>) -> Answer {
     let needed = if body.moves { ApiAccess::Write } else { ApiAccess::Read };
-    let (reader, from) = end(&api, &headers, &body.from, needed, "from")?;
-    let (writer, to) = end(&api, &headers, &body.to, ApiAccess::Write, "to")?;
+    let (reader, from) = end(&api, &headers, &body.from, needed, "from").await?;
+    let (writer, to) = end(&api, &headers, &body.to, ApiAccess::Write, "to").await?;
     if from == to {
         return Err(ApiError::bad("to", "is the same as `from`"));
     }
@@ -90,7 +90,7 @@ pub(super) async fn copy(State(api): State<Shared>, headers: HeaderMap, Json(bod
 }
 
 /// Derives one end as if the request named it in its headers, so that no other rules hold here than there.
-fn end(api: &Shared, headers: &HeaderMap, end: &End, needed: ApiAccess, param: &str) -> Answer<(Caller, Scope)> {
+async fn end(api: &Shared, headers: &HeaderMap, end: &End, needed: ApiAccess, param: &str) -> Answer<(Caller, Scope)> {
     let mut headers = headers.clone();
     let named = [("x-backstory-user", &end.subject), ("x-backstory-namespace", &end.namespace)];
     for (name, value) in named {
@@ -101,7 +101,7 @@ fn end(api: &Shared, headers: &HeaderMap, end: &End, needed: ApiAccess, param: &
             .ok_or_else(|| ApiError::bad(param, "is not a name: it is empty, or has control characters"))?;
         headers.insert(HeaderName::from_static(name), value);
     }
-    allowed(&headers, api, needed)
+    allowed(&headers, api, needed).await
 }
 
 impl Reader {

@@ -134,4 +134,11 @@ pub(crate) async fn subject_use_adds_up_and_goes_with_the_subject(store: &dyn St
     assert!(store.subject_use(NOW.plus_millis(1), 10).await.unwrap().is_empty());
     store.erase(&scope("ann"), NOW).await.unwrap();
     assert_eq!(store.subject_use(NOW, 10).await.unwrap().iter().map(|u| u.begun).collect::<Vec<_>>(), [5]);
+    // Bounded: the rare ones are summed up, and none is lost.
+    let many: Vec<_> = (0..200).map(|n| used(&format!("user {n}"), 1)).chain([used("", 3)]).collect();
+    store.add_subject_use(&many, NOW).await.unwrap();
+    let found = store.subject_use(NOW, 1000).await.unwrap();
+    assert!(found.len() <= 65, "{}", found.len());
+    assert_eq!(found.iter().map(|u| u.begun).sum::<u64>(), 5 + 200 + 3);
+    assert!(found.iter().any(|u| u.subject.is_empty()) && found.iter().any(|u| u.begun == 5));
 }

@@ -44,6 +44,22 @@ const ADD_USE: &str = "
     SELECT value ->> 0, value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, value ->> 5 FROM json_each(?1) WHERE true
     ON CONFLICT (tenant, namespace, source, subject) DO UPDATE SET begun = begun + excluded.begun, at = excluded.at";
 
+/// Of each place so many subjects are kept apart; those with the fewest are summed up as "others", which has no bytes.
+const SUM_UP: &str = "
+    INSERT INTO subject_use (tenant, namespace, source, subject, begun, at)
+    SELECT tenant, namespace, source, x'', sum(begun), max(at) FROM (
+        SELECT *, row_number() OVER (PARTITION BY tenant, namespace, source ORDER BY begun DESC, subject) AS place
+        FROM subject_use WHERE subject <> x'')
+    WHERE place > ?1 GROUP BY tenant, namespace, source
+    ON CONFLICT (tenant, namespace, source, subject) DO UPDATE SET begun = begun + excluded.begun, at = excluded.at";
+const DROP_RARE: &str = "
+    DELETE FROM subject_use WHERE (tenant, namespace, source, subject) IN (
+        SELECT tenant, namespace, source, subject FROM (
+            SELECT *, row_number() OVER (PARTITION BY tenant, namespace, source ORDER BY begun DESC, subject) AS place
+            FROM subject_use WHERE subject <> x'')
+        WHERE place > ?1)";
+const KEPT_APART: i64 = 64;
+
 const USE: &str = "
     SELECT tenant, namespace, source, lower(hex(subject)), begun FROM subject_use
     WHERE at >= ?1 ORDER BY begun DESC, tenant, namespace, source, subject LIMIT ?2";
@@ -129,13 +145,19 @@ impl UpkeepStore for SqliteStore {
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "add_subject_use"))]
     async fn add_subject_use(&self, uses: &[SubjectUse], now: Time) -> Result<(), StoreError> {
         let hashed = |u: &SubjectUse| {
-            let subject = hex(&tombstone::subject_hash(&self.salt, &u.tenant, &u.subject));
+            let subject = match u.subject.as_str() {
+                "" => String::new(),
+                name => hex(&tombstone::subject_hash(&self.salt, &u.tenant, name)),
+            };
             (u.tenant.clone(), u.namespace.clone(), u.source.clone(), subject, u.begun, now)
         };
         let data: Vec<_> = uses.iter().map(hashed).collect();
-        let mut conn = self.write.acquire().await.map_err(driver("count subjects"))?;
-        execute(&mut conn, ADD_USE, "count subjects", &data).await?;
-        Ok(())
+        let mut tx = self.begin().await?;
+        execute(&mut tx, ADD_USE, "count subjects", &data).await?;
+        for sql in [SUM_UP, DROP_RARE] {
+            sqlx::query(sql).bind(KEPT_APART).execute(&mut *tx).await.map_err(driver("count subjects"))?;
+        }
+        commit(tx).await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "subject_use"))]
