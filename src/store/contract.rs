@@ -13,6 +13,7 @@ pub(crate) mod keys;
 pub(crate) mod learn;
 pub(crate) mod outbox;
 pub(crate) mod scopes;
+pub(crate) mod targets;
 pub(crate) mod upkeep;
 pub(crate) mod windows;
 
@@ -123,6 +124,9 @@ macro_rules! contract_suite {
                       a_settled_cut_keeps_its_summary_and_lives_on_while_it_is_used
                       what_was_summed_up_before_an_erasure_is_not_kept_after_it
                       the_sweep_takes_digests_that_have_run_out }
+            targets { a_target_is_found_as_it_was_put_with_the_next_revision
+                      a_target_of_another_revision_is_not_overwritten
+                      of_very_many_targets_the_oldest_are_forgotten }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 pub use error::StoreError;
 pub use types::{
     Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, KeyHash, LearnOutcome,
-    Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, StateKey, StoredKey, TurnState,
+    Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, StateKey, StoredKey, TargetRecord, TurnState,
 };
 pub use unreachable::Unreachable;
 pub use upkeep::{Audit, Audited, Change, Changed, Forgetting, Forgotten, SubjectUse};
@@ -45,6 +45,7 @@ pub trait Store:
     + KeyStore
     + ChangeStore
     + UpkeepStore
+    + TargetStore
 {
 }
 impl<T> Store for T where
@@ -58,6 +59,7 @@ impl<T> Store for T where
         + KeyStore
         + ChangeStore
         + UpkeepStore
+        + TargetStore
 {
 }
 
@@ -277,4 +279,18 @@ pub trait UpkeepStore: Send + Sync {
 
     /// Lists them, the most frequent first; the subject of each is a hash in hex.
     async fn subject_use(&self, since: Time, limit: u32) -> Result<Vec<SubjectUse>, StoreError>;
+}
+
+/// So many targets are known at most; beyond, those that were not written for longest are forgotten.
+pub const MAX_TARGETS: u32 = 1_000;
+
+/// What was learned about upstream targets. It belongs to no scope: there is nothing of a request in it but numbers.
+#[async_trait]
+pub trait TargetStore: Send + Sync {
+    /// Returns what was written at or after `since`, newest first.
+    async fn targets(&self, since: Time) -> Result<Vec<TargetRecord>, StoreError>;
+
+    /// Writes a record if the one in the store still has its revision (0 = there is none), under the next revision. `false` when
+    /// another process was faster: read again and merge.
+    async fn put_target(&self, record: &TargetRecord) -> Result<bool, StoreError>;
 }

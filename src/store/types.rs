@@ -299,3 +299,16 @@ pub struct StoredKey {
     /// When it was last used, to within a minute.
     pub last_used_at: Option<Time>,
 }
+
+/// What was learned about one upstream target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetRecord {
+    /// The target, as `provider/model`.
+    pub target: String,
+    /// Grows by one with every write; 0 = never written.
+    pub revision: i64,
+    /// When it was written.
+    pub at: Time,
+    /// What was learned, as JSON; its owner reads it.
+    pub body: String,
+}

@@ -6,7 +6,7 @@ use super::{
     Audit, Audited, Change, ChangeStore, Claim, Claimed, Cut, Depth, EpisodeFilter, EpisodeStore, Erased,
     ExchangeStore, FactFilter, FactStore, Finished, Forgetting, Forgotten, JobFailure, KeyHash, KeyStore, LearnOutcome,
     Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Settled, Shown, StateKey, StateStore,
-    StoreError, StoredKey, SubjectUse, TurnState, UpkeepStore,
+    StoreError, StoredKey, SubjectUse, TargetRecord, TargetStore, TurnState, UpkeepStore,
 };
 use super::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
@@ -280,6 +280,17 @@ impl UpkeepStore for Unreachable {
     }
 
     async fn subject_use(&self, _: Time, _: u32) -> Result<Vec<SubjectUse>, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl TargetStore for Unreachable {
+    async fn targets(&self, _: Time) -> Result<Vec<TargetRecord>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn put_target(&self, _: &TargetRecord) -> Result<bool, StoreError> {
         self.unavailable()
     }
 }

@@ -166,6 +166,7 @@ mod tests {
         ("secrets", "salts, nobody's data"),
         ("changes", "one row says that all was erased; FORGET_CHANGES takes all others"),
         ("marks", "where jobs stand, nobody's data"),
+        ("targets", "numbers about upstream models"),
         ("keys", "of tenants, not of people"),
         ("key_secrets", "of tenants, not of people"),
         ("model_spending", "tokens of a tenant's day"),

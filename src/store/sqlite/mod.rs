@@ -23,6 +23,7 @@ mod row;
 mod scope;
 mod states;
 mod sweep;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod tombstone;

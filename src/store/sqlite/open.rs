@@ -13,6 +13,7 @@ use crate::store::StoreError;
 /// The schema, step by step. A step that was released is never changed again; `PRAGMA user_version` counts them.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001_records.sql"),
+    include_str!("../../../migrations/sqlite/0003_targets.sql"),
     include_str!("../../../migrations/sqlite/0004_windows.sql"),
     include_str!("../../../migrations/sqlite/0005_digests.sql"),
     include_str!("../../../migrations/sqlite/0006_changes.sql"),
