@@ -30,13 +30,15 @@ pub struct Allowance {
 /// `None` when nothing limits the input.
 pub(super) fn budget(request: &ChatRequest, target: &Target, policy: &Policy, header: Option<usize>) -> Allowance {
     let mut allowance = Allowance { window: target.window, ..Allowance::default() };
+    let margin = |limit: usize| (limit / MARGIN_SHARE).min(MAX_MARGIN);
     let window = target.window.map(|window| {
-        allowance.margin = (window / MARGIN_SHARE).min(MAX_MARGIN);
+        allowance.margin = margin(window);
         allowance.output_reserve = output_reserve(request, window, target, policy);
         window.saturating_sub(allowance.output_reserve + allowance.margin)
     });
+    let input = target.max_input.map(|limit| limit - margin(limit));
     let policy = Some(policy.max_input_tokens).filter(|&n| n > 0);
-    allowance.budget = [window, policy, header].into_iter().flatten().min();
+    allowance.budget = [window, input, policy, header].into_iter().flatten().min();
     allowance
 }
 
@@ -78,6 +80,14 @@ mod tests {
         assert_eq!(of(r#","max_tokens":1000"#, Some(4000), 0, None), Some(4000 - 1000 - 31));
         assert_eq!(of(r#","max_tokens":9,"max_completion_tokens":2000"#, Some(4000), 0, None), Some(1969));
         assert_eq!(of("", Some(8192), 0, None), Some(8192 - 1024 - 64));
+    }
+
+    #[test]
+    fn a_limit_of_the_input_alone_holds_beside_the_window() {
+        let request =
+            ChatRequest::decode(Bytes::from_static(br#"{"model":"m","messages":[{}],"max_tokens":9}"#)).unwrap();
+        let target = Target { window: Some(400_000), max_input: Some(272_000), ..Target::default() };
+        assert_eq!(budget(&request, &target, &Policy::default(), None), Some(272_000 - 1_024));
     }
 
     #[test]

@@ -21,6 +21,8 @@ use super::trail::{Sent, Trail, Trails};
 
 /// Of the budget, this share at most is kept free for memory when something is cut.
 const MEMORY_SHARE: usize = 8;
+/// What a message costs at most beside its values, in tokens.
+const MOST_OVERHEAD: usize = 4;
 /// An error names so many of the largest parts.
 const N_LARGEST: usize = 3;
 
@@ -131,9 +133,8 @@ impl Fitting<'_> {
     /// The budget in tokens as we count them.
     fn budget_of_ours(&self) -> Option<usize> {
         let factor = self.input.target.factor();
-        self.allowance
-            .budget
-            .map(|budget| if factor == 1.0 { budget } else { (budget as f64 / factor).floor() as usize })
+        let budget = self.allowance.budget.map(|budget| budget.saturating_sub(self.input.target.overhead));
+        budget.map(|budget| if factor == 1.0 { budget } else { (budget as f64 / factor).floor() as usize })
     }
 
     fn limits(&self, budget: usize) -> Limits {
@@ -271,8 +272,9 @@ impl Fitting<'_> {
         let memory = placed.blocks.tokens + placed.earlier_tokens;
         let sent = kept.tokens + placed.digest_tokens + memory + placed.new_message_tokens();
         Report {
-            counted: Some(target.real(self.count.total)),
-            sent: Some(target.real(sent)),
+            counted: Some(target.real_request(self.count.total)),
+            sent: Some(target.real_request(sent)),
+            sent_uncorrected: Some(sent),
             cut: kept.cut.n_cut,
             budget: self.allowance.budget,
             allowance: self.allowance,
@@ -288,7 +290,7 @@ impl Fitting<'_> {
             digest_by: placed.digest_by,
             first_kept: kept.cut.first_kept,
             next_first_kept: kept.next,
-            fixed: target.real(self.count.fixed()),
+            fixed: target.real_request(self.count.fixed()),
             messages: self.rows(kept),
         }
     }
@@ -420,7 +422,7 @@ impl Fitting<'_> {
         parts.retain(|(_, tokens)| *tokens > 0);
         parts.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
         parts.truncate(N_LARGEST);
-        let counted = target.real(self.count.total);
+        let counted = target.real_request(self.count.total);
         let largest: Vec<String> = parts.iter().map(|(name, tokens)| format!("{name}: {tokens}")).collect();
         let cut = match self.input.policy.overflow {
             Overflow::Reject => "",
@@ -459,7 +461,9 @@ fn proven_small(request: &ChatRequest, target: &Target, budget: Option<usize>) -
     let Some(budget) = budget else { return true };
     let has_parts = request.messages().iter().any(|m| matches!(m.content, Content::Parts(_)));
     let tools = request.get("tools").or_else(|| request.get("functions")).is_some();
-    !has_parts && !tools && target.real(request.body().len()) <= budget
+    // A message of few bytes (`{}`) has more overhead than bytes.
+    let bound = request.body().len() + MOST_OVERHEAD * (request.messages().len() + 1);
+    !has_parts && !tools && target.real_request(bound) <= budget
 }
 
 /// Changes outside the messages: the model's name and the wish for usage.

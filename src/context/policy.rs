@@ -87,6 +87,8 @@ pub struct Target {
     pub model: Option<String>,
     /// Tokens of input and output together; `None` = unknown, then nothing is cut for its sake.
     pub window: Option<usize>,
+    /// Tokens of input at most, where that is less than what the window and the output leave.
+    pub max_input: Option<usize>,
     /// Tokens of output at most.
     pub max_output: Option<usize>,
     /// The vocabulary.
@@ -95,6 +97,8 @@ pub struct Target {
     pub images: ImageRule,
     /// Real tokens per token of ours, as learned from what upstream reports; 1 = ours are right.
     pub correction: f64,
+    /// Real tokens that upstream adds to each request, as learned.
+    pub overhead: usize,
     /// Where the profile goes without a system message.
     pub system_role: SystemRole,
     /// Whether upstream is asked to report usage on streams.
@@ -109,10 +113,12 @@ impl Default for Target {
         Self {
             model: None,
             window: None,
+            max_input: None,
             max_output: None,
             encoding: Encoding::O200k,
             images: ImageRule::default(),
             correction: 1.0,
+            overhead: 0,
             system_role: SystemRole::default(),
             ask_usage: false,
             max_sensitivity: Sensitivity::Sensitive,
@@ -127,6 +133,7 @@ impl Target {
         let limits = table.lookup(name);
         Self {
             window: limits.map(|l| l.window),
+            max_input: limits.and_then(|l| l.max_input),
             max_output: limits.map(|l| l.max_output),
             encoding: limits.map_or_else(|| Encoding::for_model(name), |l| l.encoding),
             images: limits.map_or_else(ImageRule::default, |l| l.images),
@@ -150,5 +157,10 @@ impl Target {
         let factor = self.factor();
         // Most models need no correction: whole numbers stay exact.
         if factor == 1.0 { counted } else { (counted as f64 * factor).ceil() as usize }
+    }
+
+    /// Returns what a whole request of `counted` tokens of ours is upstream.
+    pub(super) fn real_request(&self, counted: usize) -> usize {
+        self.real(counted) + self.overhead
     }
 }

@@ -49,6 +49,8 @@ pub struct Report {
     pub counted: Option<usize>,
     /// Of what is sent, memory and digest included.
     pub sent: Option<usize>,
+    /// Of what is sent as we count it, before what was learned about the target is applied.
+    pub sent_uncorrected: Option<usize>,
     /// Messages that were dropped.
     pub cut: usize,
     /// What the request may have; `None` when nothing limits it.

@@ -4,11 +4,14 @@
 //! tool schemas, `response_format`, images, audio and files. What nobody knows exactly is estimated, never refused.
 //! [`ModelTable`] is `config/models.toml`: window, output limit, vocabulary and image rule of known models.
 //!
+//! [`Corrector`] learns what our counts are worth for a model whose vocabulary is not public, from what upstream reports.
+//!
 //! `bpe` does the counting: the same numbers as tiktoken (tests compare them), several times faster, and its time stays
 //! near linear on hostile input. Nothing here does IO, and no count depends on a cache.
 
 mod bpe;
 mod cache;
+mod correction;
 mod counter;
 mod encoding;
 mod image;
@@ -17,7 +20,8 @@ mod message;
 mod models;
 mod tools;
 
+pub use correction::{Correction, Corrector, Sample};
 pub use counter::{Counter, RequestCount};
 pub use encoding::{Encoding, Rules};
 pub use image::{ImageRule, Size};
-pub use models::{ModelLimits, ModelTable, ModelTableError};
+pub use models::{ModelLimits, ModelTable, ModelTableError, Prices};

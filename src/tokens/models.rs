@@ -17,16 +17,34 @@ const BUILT_IN: &str = include_str!("../../config/models.toml");
 pub struct ModelTableError(String);
 
 /// What is known of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelLimits {
     /// Tokens of input and output together.
     pub window: usize,
+    /// Tokens of input at most, where that is less than what the window and the output leave.
+    pub max_input: Option<usize>,
     /// Tokens of output at most.
     pub max_output: usize,
+    /// Whether our count is the provider's own: then there is nothing to learn about it.
+    pub exact: bool,
+    /// What it costs; for routing and the books. `None` = not known.
+    pub prices: Option<Prices>,
     /// The vocabulary; `O200k` where the model's own is not public.
     pub encoding: Encoding,
     /// What an image costs.
     pub images: ImageRule,
+}
+
+/// What tokens cost, in US dollars per million.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// Of the prompt.
+    pub input: f64,
+    /// Of the prompt, taken from the provider's cache; `None` = as `input`.
+    pub cached: Option<f64>,
+    /// Of the reply.
+    pub output: f64,
 }
 
 impl ModelLimits {
@@ -55,7 +73,11 @@ struct File {
 struct Entry {
     names: Vec<String>,
     window: usize,
+    max_input: Option<usize>,
     max_output: usize,
+    #[serde(default)]
+    exact: bool,
+    prices: Option<Prices>,
     #[serde(default)]
     encoding: Encoding,
     #[serde(default)]
@@ -82,12 +104,12 @@ impl ModelTable {
         let file: File = toml::from_str(text).map_err(|e| ModelTableError(e.to_string()))?;
         let mut models = HashMap::new();
         for entry in file.models {
-            let Entry { names, window, max_output, encoding, images, source, date } = entry;
+            let Entry { names, window, max_input, max_output, exact, prices, encoding, images, source, date } = entry;
             if window == 0 || max_output == 0 || source.is_empty() || date.is_empty() {
                 return Err(ModelTableError(format!("{names:?} needs a window, max_output, source and date")));
             }
             for name in names {
-                let limits = ModelLimits { window, max_output, encoding, images };
+                let limits = ModelLimits { window, max_input, max_output, exact, prices, encoding, images };
                 if models.insert(name.to_ascii_lowercase(), limits).is_some() {
                     return Err(ModelTableError(format!("{name} comes twice")));
                 }
@@ -132,6 +154,9 @@ mod tests {
         assert!(table.models.len() > 40);
         for (name, limits) in &table.models {
             assert!(limits.max_output <= limits.window, "{name}");
+            assert!(limits.max_input.is_none_or(|input| (1..limits.window).contains(&input)), "{name}");
+            let prices = limits.prices.map(|p| [p.input, p.cached.unwrap_or(p.input), p.output]);
+            assert!(prices.into_iter().flatten().all(|price| (0.0..1_000.0).contains(&price)), "{name}");
         }
     }
 
