@@ -198,6 +198,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_model_thought_aloud_counts_when_it_is_sent_back() {
+        let plain = json!({"model": "m", "messages": [{"role": "assistant", "content": "hi"}]});
+        let mut thought = plain.clone();
+        thought["messages"][0]["reasoning_content"] = "one two three".into();
+        assert_eq!(total(Encoding::O200k, &thought), total(Encoding::O200k, &plain) + 3);
+        thought["messages"][0]["reasoning_content"] = Value::Null;
+        assert_eq!(total(Encoding::O200k, &thought), total(Encoding::O200k, &plain));
+    }
+
+    /// A minute of speech must not look like a book.
+    #[test]
+    fn audio_is_estimated_by_its_length() {
+        let data = "A".repeat(60 * 5_300);
+        let audio = json!([{"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}}]);
+        let tokens = total(Encoding::O200k, &asked(audio));
+        assert!((600..3_000).contains(&tokens), "{tokens}");
+    }
+
+    #[test]
     fn unknown_things_are_estimated_and_never_refused() {
         for content in [
             json!(7),

@@ -6,7 +6,7 @@
 use crate::wire::{Content, Message, Part, PartKind, Role, Span, decode_lossy, scan};
 
 use super::encoding::Rules;
-use super::media::{image_size, opaque_tokens};
+use super::media::{audio_tokens, image_size, opaque_tokens};
 
 /// What every message costs beside its values.
 const PER_MESSAGE: usize = 3;
@@ -28,6 +28,13 @@ pub(super) fn count(rules: Rules, text: &str, message: &Message) -> usize {
     }
     if let Some(calls) = message.tool_calls {
         tokens += scan::elements(text, calls).map(|call| tool_call(rules, text, call)).sum::<usize>();
+    }
+    // Providers whose models think aloud want it back, and read it.
+    if message.role == Role::Assistant
+        && let Some(reasoning) = scan::member(text, message.span, "reasoning_content")
+        && reasoning.of(text) != "null"
+    {
+        tokens += literal(rules, text, reasoning);
     }
     if let Some(call) = message.function_call {
         tokens += PER_CALL + named_arguments(rules, text, call);
@@ -60,7 +67,8 @@ fn part(rules: Rules, text: &str, part: &Part) -> usize {
             let detail = detail.map(|span| decode_lossy(span.of(text)));
             rules.images.tokens(url.as_deref().and_then(image_size), detail.as_deref())
         }
-        PartKind::Audio | PartKind::File => opaque_tokens(part.span.len()),
+        PartKind::Audio => audio_tokens(part.span.len()),
+        PartKind::File => opaque_tokens(part.span.len()),
         PartKind::Other => raw(rules, text, part.span),
     }
 }

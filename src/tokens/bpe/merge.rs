@@ -3,137 +3,123 @@
 use super::vocabulary::Vocabulary;
 
 /// Pieces up to this length are merged on the stack.
-const SHORT: usize = 64;
-/// Longer ones are read in windows of so many bytes, so that a body that is one piece takes no memory to speak of.
-const WINDOW: usize = 16 << 10;
-/// So many tokens at the end of a window are read anew with what follows.
+const SHORT: usize = 128;
+/// Longer ones are merged in windows of so many bytes: the work grows with the square of a window.
+const WINDOW: usize = 256;
+/// A window of fewer tokens than this is made larger: tokens have up to 128 bytes.
+const MIN_TOKENS: usize = 16;
+/// So many tokens at the end of a window are merged anew with what follows.
 const OVERLAP: usize = 4;
+/// Windows never get larger than this.
+const MAX_WINDOW: usize = 16 << 10;
 /// Where nothing merges.
 const NO_PAIR: u32 = u32::MAX;
 
 /// Returns the number of tokens of a piece.
 pub(super) fn count(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
-    if piece.len() <= SHORT {
-        short(vocabulary, piece)
-    } else if piece.len() <= WINDOW {
-        Reading::new(vocabulary, piece).tokens().len()
-    } else {
-        windows(vocabulary, piece).unwrap_or_else(|| Reading::new(vocabulary, piece).tokens().len())
+    if piece.len() > SHORT {
+        return windows(vocabulary, piece);
     }
+    Row { vocabulary, tokens: &mut [0; SHORT], pairs: &mut [NO_PAIR; SHORT], len: 0 }.merge(piece)
 }
 
-/// For few bytes merging pair by pair, as the rule says it, is fastest.
-fn short(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
-    let mut tokens = [0; SHORT];
-    let mut pairs = [NO_PAIR; SHORT];
-    for (token, &byte) in tokens.iter_mut().zip(piece) {
-        *token = vocabulary.single(byte);
-    }
-    let pair = |left, right| vocabulary.merged(left, right).unwrap_or(NO_PAIR);
-    for at in 1..piece.len() {
-        pairs[at - 1] = pair(tokens[at - 1], tokens[at]);
-    }
-    let mut n_tokens = piece.len();
+/// Counts window by window. Tokens are the encoding of their bytes if each two neighbours are that of theirs (the `bpe` crate
+/// of GitHub's has the proof), so only the seams have to be looked at. Where one does not hold, the window before it is read
+/// anew and twice as long; at [`MAX_WINDOW`] it is left as it is: off by a token rather than slow. No text is known that gets there.
+fn windows(vocabulary: &Vocabulary, piece: &[u8]) -> usize {
+    let (mut tokens, mut pairs) = (Vec::new(), Vec::new());
+    let (mut size, mut count, mut start) = (WINDOW, 0, 0);
+    // Of the window before: where it began, the tokens counted before it, and its last token.
+    let mut before: Option<(usize, usize, u32)> = None;
     loop {
-        let (mut rank, mut at) = (NO_PAIR, 0);
-        for (place, &pair) in pairs[..n_tokens].iter().enumerate() {
-            if pair < rank {
-                (rank, at) = (pair, place);
-            }
-        }
-        if rank == NO_PAIR {
-            return n_tokens;
-        }
-        tokens[at] = rank;
-        tokens.copy_within(at + 2..n_tokens, at + 1);
-        pairs.copy_within(at + 1..n_tokens, at);
-        n_tokens -= 1;
-        // The last of `pairs` has no right side, and stays without a pair.
-        if at + 1 < n_tokens {
-            pairs[at] = pair(rank, tokens[at + 1]);
-        }
-        if at > 0 {
-            pairs[at - 1] = pair(tokens[at - 1], rank);
-        }
-    }
-}
-
-/// Counts window by window; what is kept of each is the encoding of its bytes, so only the seams have to be looked at.
-/// `None` = a seam does not hold.
-fn windows(vocabulary: &Vocabulary, piece: &[u8]) -> Option<usize> {
-    let (mut count, mut start, mut last) = (0, 0, None);
-    loop {
-        let end = piece.len().min(start + WINDOW);
-        let mut tokens = Reading::new(vocabulary, &piece[start..end]).tokens();
-        if let (Some(left), Some(&right)) = (last, tokens.first())
-            && !stay_apart(vocabulary, left, right)
+        let end = piece.len().min(start + size);
+        tokens.resize(size, 0);
+        pairs.resize(size, NO_PAIR);
+        let mut row = Row { vocabulary, tokens: &mut tokens, pairs: &mut pairs, len: 0 };
+        let n_tokens = row.merge(&piece[start..end]);
+        let can_grow = size < MAX_WINDOW;
+        if let Some((its_start, its_count, last)) = before
+            && can_grow
+            && !stay_apart(vocabulary, last, tokens[0])
         {
-            return None;
+            (start, count, before, size) = (its_start, its_count, None, 2 * size);
+            continue;
         }
         if end == piece.len() {
-            return Some(count + tokens.len());
+            return count + n_tokens;
         }
-        // Tokens have 128 bytes at most, so a window has many more than the overlap.
-        tokens.truncate(tokens.len() - OVERLAP);
-        count += tokens.len();
-        start += tokens.iter().map(|&token| vocabulary.bytes_of(token).len()).sum::<usize>();
-        last = tokens.last().copied();
+        if n_tokens < MIN_TOKENS && can_grow {
+            size *= 2;
+            continue;
+        }
+        let kept = n_tokens.saturating_sub(OVERLAP).max(1);
+        before = Some((start, count, tokens[kept - 1]));
+        count += kept;
+        start += tokens[..kept].iter().map(|&token| vocabulary.bytes_of(token).len()).sum::<usize>();
+        size = WINDOW;
     }
 }
 
-/// Reads many bytes from the left, the longest token first, and takes a step back where that does not go on.
-///
-/// Tokens in a row are the encoding of their bytes if each two neighbours are that of theirs (the `bpe` crate of GitHub's
-/// has the proof), and there is only one such row. Each place fails at most once, so the time is linear, whatever the text:
-/// merging by a heap of pairs took 27 ms for 32,000 times one letter.
-struct Reading<'a> {
+/// Tokens in a row, and for each the rank of what it merges into with the next one.
+struct Row<'a> {
     vocabulary: &'a Vocabulary,
-    bytes: &'a [u8],
-    /// Places from which it does not go on.
-    failed: Vec<u64>,
-    tokens: Vec<u32>,
-    at: usize,
+    tokens: &'a mut [u32],
+    pairs: &'a mut [u32],
+    len: usize,
 }
 
-impl<'a> Reading<'a> {
-    fn new(vocabulary: &'a Vocabulary, bytes: &'a [u8]) -> Self {
-        Self { vocabulary, bytes, failed: vec![0; bytes.len() / 64 + 1], tokens: Vec::new(), at: 0 }
-    }
-
-    fn tokens(mut self) -> Vec<u32> {
-        let mut next = self.vocabulary.longest(self.bytes);
-        while let Some(token) = next {
-            next = if self.step(token) {
-                self.vocabulary.longest(&self.bytes[self.at..])
-            } else {
-                self.failed[self.at / 64] |= 1 << (self.at % 64);
-                // The row of single bytes that cannot be parted goes on from the very beginning, so there is one to take back.
-                let back = self.tokens.pop();
-                self.at -= back.map_or(0, |token| self.vocabulary.bytes_of(token).len());
-                back
-            };
+impl Row<'_> {
+    /// Merges the bytes of a piece; returns how many tokens are left.
+    fn merge(&mut self, piece: &[u8]) -> usize {
+        self.len = piece.len();
+        for (token, &byte) in self.tokens.iter_mut().zip(piece) {
+            *token = self.vocabulary.single(byte);
         }
-        self.tokens
-    }
-
-    /// Takes this token, or the longest of its beginnings that goes here; `false` when none does.
-    fn step(&mut self, longest: u32) -> bool {
-        let last = self.tokens.last().copied();
-        let mut token = longest;
+        for at in 0..self.len {
+            self.look_up(at);
+        }
         loop {
-            let bytes = self.vocabulary.bytes_of(token);
-            let end = self.at + bytes.len();
-            let open = self.failed[end / 64] & (1 << (end % 64)) == 0;
-            if open && last.is_none_or(|last| stay_apart(self.vocabulary, last, token)) {
-                self.tokens.push(token);
-                self.at = end;
-                return true;
+            let rank = self.pairs[..self.len].iter().copied().min().unwrap_or(NO_PAIR);
+            if rank == NO_PAIR {
+                return self.len;
             }
-            match self.vocabulary.longest(&bytes[..bytes.len() - 1]) {
-                Some(shorter) => token = shorter,
-                None => return false,
-            }
+            self.merge_all(rank);
         }
+    }
+
+    /// Merges all pairs of this rank, the lowest there is, from left to right. What comes of it only merges at higher ranks: a
+    /// token's rank is higher than those of its parts.
+    fn merge_all(&mut self, rank: u32) {
+        let Some(mut read) = self.next(rank, 0) else { return };
+        let mut write = read;
+        while read < self.len {
+            let merged = write;
+            self.tokens[merged] = rank;
+            let rest = read + 2;
+            read = self.next(rank, rest).unwrap_or(self.len);
+            // What stands in between moves up.
+            self.tokens.copy_within(rest..read, merged + 1);
+            self.pairs.copy_within(rest..read, merged + 1);
+            write = merged + 1 + read - rest;
+            if merged > 0 {
+                self.pairs[merged - 1] = self.pair(self.tokens[merged - 1], rank);
+            }
+            // Right before the next merge it is looked up there.
+            self.pairs[merged] = if rest < read { self.pair(rank, self.tokens[merged + 1]) } else { NO_PAIR };
+        }
+        self.len = write;
+    }
+
+    fn next(&self, rank: u32, from: usize) -> Option<usize> {
+        self.pairs[..self.len].get(from..)?.iter().position(|&pair| pair == rank).map(|at| from + at)
+    }
+
+    fn look_up(&mut self, at: usize) {
+        self.pairs[at] = if at + 1 < self.len { self.pair(self.tokens[at], self.tokens[at + 1]) } else { NO_PAIR };
+    }
+
+    fn pair(&self, left: u32, right: u32) -> u32 {
+        self.vocabulary.merged(left, right).unwrap_or(NO_PAIR)
     }
 }
 

@@ -12,9 +12,6 @@ const RANK_MASK: u32 = (1 << RANK_BITS) - 1;
 const SLOT_BITS: u32 = 19;
 const SLOTS: usize = 1 << SLOT_BITS;
 
-/// Bits of the filters of beginnings, as a power of two: some 5 bits for each beginning of a token.
-const FILTER_BITS: u32 = 22;
-
 /// A slot that nothing took. No entry looks like it: its rank would be that of a single byte and of a merge.
 const EMPTY: u64 = 0;
 
@@ -29,8 +26,6 @@ pub(super) struct Vocabulary {
     longest: usize,
     /// How many bytes of each token are its left part; 0 for a single byte.
     splits: &'static [u8],
-    /// Which bytes may be a token, and which the beginning of one.
-    filter: Filter,
     /// Rank plus one and a tag of the hash, by the hash of the bytes.
     by_bytes: Box<[u32]>,
     /// Left, right and merged rank in one word, by the hash of left and right.
@@ -51,14 +46,12 @@ impl Vocabulary {
             starts: starts(lengths),
             longest: lengths.iter().copied().max().map_or(0, usize::from),
             splits,
-            filter: Filter::new(),
             by_bytes: vec![0; SLOTS].into(),
             by_parts: vec![EMPTY; SLOTS].into(),
             single: [0; 256],
         };
         for (rank, &split) in (0..).zip(splits) {
             vocabulary.add(rank, usize::from(split));
-            vocabulary.filter.add(vocabulary.bytes_of(rank));
         }
         vocabulary
     }
@@ -101,23 +94,7 @@ impl Vocabulary {
         }
     }
 
-    /// Returns the longest token that the bytes begin with; none when there are none.
-    pub(super) fn longest(&self, bytes: &[u8]) -> Option<u32> {
-        let (&first, _) = bytes.split_first()?;
-        let mut found = self.filter.tokens_at(&bytes[..bytes.len().min(self.longest)]);
-        // The filter is sometimes wrong, and then says too much.
-        while found > 1 {
-            let last = u128::BITS - 1 - found.leading_zeros();
-            if let Some(rank) = self.token(&bytes[..=last as usize]) {
-                return Some(rank);
-            }
-            found ^= 1 << last;
-        }
-        Some(self.single(first))
-    }
-
     /// Returns the two tokens that merged into this one; none for a single byte.
-    #[inline]
     pub(super) fn parts_of(&self, rank: u32) -> Option<(u32, u32)> {
         let split = usize::from(self.splits[rank as usize]);
         let (left, right) = self.bytes_of(rank).split_at(split);
@@ -156,58 +133,6 @@ impl Vocabulary {
         }
         self.by_bytes[slot] = tag(hash) | (rank + 1);
     }
-}
-
-/// Says by single bits, at hashes of bytes, what they may be.
-#[derive(Debug)]
-struct Filter {
-    /// They are a token.
-    whole: Box<[u64]>,
-    /// A token goes on from them.
-    open: Box<[u64]>,
-}
-
-impl Filter {
-    fn new() -> Self {
-        let empty = || vec![0; 1 << (FILTER_BITS - u64::BITS.ilog2())].into();
-        Self { whole: empty(), open: empty() }
-    }
-
-    fn add(&mut self, token: &[u8]) {
-        let (mut hash, last) = (0, token.len() - 1);
-        for (at, &byte) in token.iter().enumerate() {
-            hash = mix(hash, byte);
-            let (word, bit) = filter_place(hash);
-            if at == last { self.whole[word] |= bit } else { self.open[word] |= bit }
-        }
-    }
-
-    /// Returns a bit for each last byte of a token that the bytes may begin with. Tokens have 128 bytes at most.
-    fn tokens_at(&self, bytes: &[u8]) -> u128 {
-        let (mut hash, mut found) = (0, 0);
-        for (at, &byte) in bytes.iter().enumerate() {
-            hash = mix(hash, byte);
-            let (word, bit) = filter_place(hash);
-            found |= u128::from(self.whole[word] & bit != 0) << at;
-            if self.open[word] & bit == 0 {
-                break;
-            }
-        }
-        found
-    }
-}
-
-/// Goes on with a hash of bytes by one more.
-#[inline]
-fn mix(hash: u64, byte: u8) -> u64 {
-    (hash ^ (u64::from(byte) + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
-}
-
-#[inline]
-fn filter_place(hash: u64) -> (usize, u64) {
-    // The bits that the multiplication mixes best are the upper ones, which the rotation brought down.
-    let place = (hash & ((1 << FILTER_BITS) - 1)) as usize;
-    (place / 64, 1 << (place % 64))
 }
 
 fn starts(lengths: &[u8]) -> Box<[u32]> {
