@@ -30,7 +30,7 @@ use crate::states::States;
 use crate::store::Store;
 use crate::telemetry::{LearnedAs, Metrics, Swept, raise_to};
 use crate::tokens::Counter;
-use crate::upstream::{Passthrough, Route, Routes};
+use crate::upstream::{Learned, Passthrough, Route, Routes};
 
 /// Everything that runs.
 pub struct App {
@@ -66,6 +66,8 @@ pub struct App {
     pub routes: Arc<Routes>,
     /// The innermost service.
     pub upstream: Route,
+    /// What answers teach about targets.
+    pub learned_of_targets: Learned,
     /// Paths that we do not know.
     pub passthrough: Arc<Passthrough>,
     /// Counts tokens.

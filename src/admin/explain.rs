@@ -18,6 +18,7 @@ use crate::context::{Allowance, DigestBy, Fate, Fitted, Policy, Report};
 use crate::exchange::{Authenticated, Recalled, Stamp};
 use crate::layers::{Decode, Identify, Kind, Stage, context_header, memory_header, read_body, respond};
 use crate::telemetry::{Outcome, Route};
+use crate::upstream::Preview;
 
 /// Explains a request given as its headers and body; returns a JSON object.
 ///
@@ -44,13 +45,16 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
     );
     let recall = Arc::new(app.recall_stage().ask(&call).await);
     let recalled = Recalled { call, reservation: (), recall };
-    let (fitted, target) = app.upstream.preview(&recalled).await?;
+    let preview = app.upstream.preview(&recalled).await?;
+    let learned = learned(&preview);
+    let Preview { fitted, target, .. } = preview;
 
     let request: Box<RawValue> = serde_json::from_slice(&fitted.body).map_err(GatewayError::internal)?;
     let why: Vec<Value> =
         recalled.recall.why.iter().map(|w| json!({"id": w.id, "score": w.score, "reason": w.reason})).collect();
     let explained = Explained {
-        target,
+        target: target.label.clone(),
+        learned,
         memory: memory_header(&recalled.recall, Some(&fitted), false),
         context: context_header(&fitted),
         tokens: table(&fitted, &recalled.call.policy),
@@ -77,6 +81,7 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
 #[derive(serde::Serialize)]
 struct Explained {
     target: String,
+    learned: Value,
     memory: String,
     context: Option<String>,
     tokens: Value,
@@ -85,6 +90,27 @@ struct Explained {
     digest_by: &'static str,
     recalled: Value,
     request: Box<RawValue>,
+}
+
+/// What the target's answers have taught: how it counts, and how large its window is.
+fn learned(preview: &Preview) -> Value {
+    let Preview { target, known, .. } = preview;
+    let window = target.window(known.window);
+    let source = match window {
+        None => "unknown",
+        Some(_) if target.window_is_configured => "configured",
+        Some(window) if target.fit.window == Some(window) => "table",
+        Some(_) => "learned",
+    };
+    json!({
+        "exact": target.exact,
+        "correction": known.correction.ratio,
+        "overhead": known.correction.overhead,
+        "generation": known.correction.generation,
+        "exchanges": known.n_samples,
+        "window": window,
+        "window_source": source,
+    })
 }
 
 /// The token table: a row for each of the client's messages, and the sums.

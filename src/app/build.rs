@@ -32,7 +32,9 @@ use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
 use crate::store::{Store, StoreError, StoredKey, Unreachable};
 use crate::telemetry::{AskPurpose, Metrics};
 use crate::tokens::{Counter, ModelTable};
-use crate::upstream::{Auth, Passthrough, Provider, ProviderConfig, Retry, Route, Routes, TargetConfig, Timeouts};
+use crate::upstream::{
+    Auth, Learned, Passthrough, Provider, ProviderConfig, Retry, Route, Routes, Services, TargetConfig, Timeouts, keep,
+};
 
 /// Token counts that are kept, in bytes.
 const COUNT_CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -220,16 +222,23 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             has_store: degraded.is_none(),
         }) as Arc<_>
     });
-    let upstream = Route::new(
-        Arc::clone(&routes),
-        Arc::clone(&counter),
-        Arc::clone(&digests),
-        Arc::clone(&trails),
-        bridge,
-        timeouts,
-        retry,
-        Arc::clone(&metrics),
-    );
+    metrics.targets.declare(routes.targets().map(|target| target.label.as_str()));
+    let learned_of_targets = Learned::new(Arc::clone(&metrics.targets));
+    if degraded.is_none() {
+        if let Err(error) = learned_of_targets.load(&*store).await {
+            tracing::warn!(%error, "what was learned of targets cannot be read; it is learned anew");
+        }
+        tracker.spawn(keep(learned_of_targets.clone(), Arc::clone(&store), Arc::clone(&clock), halt.clone()));
+    }
+    let services = Services {
+        counter: Arc::clone(&counter),
+        digests: Arc::clone(&digests),
+        trails: Arc::clone(&trails),
+        summaries: bridge,
+        learned: learned_of_targets.clone(),
+        metrics: Arc::clone(&metrics),
+    };
+    let upstream = Route::new(Arc::clone(&routes), services, timeouts, retry);
     let listen = config.server.listen;
     Ok(Arc::new(App {
         passthrough: Arc::new(Passthrough::new(Arc::clone(&routes), timeouts, config.server.max_body_bytes)),
@@ -261,6 +270,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         sweep,
         routes,
         upstream,
+        learned_of_targets,
         counter,
         digests,
         trails,

@@ -109,6 +109,25 @@ struct Raw<'a> {
     request: &'a RawValue,
 }
 
+/// How the target counts and how large its window is, in a line.
+fn counted_as(answer: &Value) -> String {
+    let learned = &answer["learned"];
+    let how = match (learned["exact"].as_bool(), learned["generation"].as_u64()) {
+        (Some(true), _) => "with the model's own vocabulary".to_owned(),
+        (_, None | Some(0)) => "with o200k_base; nothing was learned about this target yet".to_owned(),
+        (_, Some(generation)) => format!(
+            "as o200k_base x {:.3} + {:.0}, learned from {} exchanges (generation {generation})",
+            learned["correction"].as_f64().unwrap_or(1.0),
+            learned["overhead"].as_f64().unwrap_or(0.0),
+            learned["exchanges"],
+        ),
+    };
+    match learned["window"].as_u64() {
+        Some(window) => format!("{how}; window {window} ({})", learned["window_source"].as_str().unwrap_or_default()),
+        None => format!("{how}; window unknown"),
+    }
+}
+
 /// A table for people; the request itself last, as it would be sent.
 fn table(answer: &Value, request: &str) -> String {
     let text = |pointer: &str| match answer.pointer(pointer) {
@@ -116,8 +135,13 @@ fn table(answer: &Value, request: &str) -> String {
         None | Some(Value::Null) => "-".to_owned(),
         Some(other) => other.to_string(),
     };
-    let mut out =
-        format!("target   {}\nmemory   {}\ncontext  {}\n", text("/target"), text("/memory"), text("/context"));
+    let mut out = format!(
+        "target   {}\ncounted  {}\nmemory   {}\ncontext  {}\n",
+        text("/target"),
+        counted_as(answer),
+        text("/memory"),
+        text("/context")
+    );
     out.push_str(&format!("budget   {}\n", text("/tokens/allowance/why")));
     if text("/tokens/why") != "-" {
         out.push_str(&format!("cut      {}\n", text("/tokens/why")));

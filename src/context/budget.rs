@@ -87,7 +87,7 @@ mod tests {
         let request =
             ChatRequest::decode(Bytes::from_static(br#"{"model":"m","messages":[{}],"max_tokens":9}"#)).unwrap();
         let target = Target { window: Some(400_000), max_input: Some(272_000), ..Target::default() };
-        assert_eq!(budget(&request, &target, &Policy::default(), None), Some(272_000 - 1_024));
+        assert_eq!(budget(&request, &target, &Policy::default(), None).budget, Some(272_000 - 1_024));
     }
 
     #[test]

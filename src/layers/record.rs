@@ -26,7 +26,7 @@ use crate::jobs::Committed;
 use crate::states::States;
 use crate::store::{StateKey, TurnState};
 use crate::telemetry::{Direction, Metrics, PromptPart, PromptTurn};
-use crate::upstream::UpstreamBody;
+use crate::upstream::{Learned, Reported, UpstreamBody};
 use crate::wire::Usage;
 
 /// Tees replies. Cheap to clone.
@@ -51,6 +51,8 @@ pub struct RecordSettings {
     pub clock: Arc<dyn Clock>,
     /// Counts tokens, cuts and releases.
     pub metrics: Arc<Metrics>,
+    /// What answers teach about targets.
+    pub learned_of_targets: Learned,
     /// How long the end of a reply waits for the outbox.
     pub commit_wait: Duration,
     /// After how much silence a comment keeps a stream alive; zero = never.
@@ -168,6 +170,11 @@ impl Outcome {
             if let Some(estimate) = answered.fitted.report.sent {
                 metrics.observe_token_estimate(estimate as u64, usage.prompt_tokens);
             }
+            if let Some(request) = self.call.payload.chat() {
+                let (target, report) = (answered.target.as_str(), &answered.fitted.report);
+                let at = self.shared.clock.now();
+                self.shared.learned_of_targets.reported(&Reported { target, request, report, usage, at });
+            }
         }
         let ended = Ended {
             state: self.state.take(),
@@ -208,6 +215,7 @@ impl Outcome {
             headers.remove(CONTENT_LENGTH);
         }
 
+        let counted = fitted.as_ref().is_some_and(|fitted| fitted.report.sent.is_some());
         if let Some(fitted) = &fitted {
             self.shared.metrics.tokens.add(Direction::Memory, fitted.report.memory_tokens as u64);
             self.shared.metrics.cut_messages.inc_by(fitted.report.cut as u64);
@@ -228,6 +236,7 @@ impl Outcome {
             sse,
             // What is held back at the end waits for what has to be durable.
             record: self.records(),
+            books: counted || self.call.principal.limits.tokens_per_minute.is_some(),
             withhold_usage: withhold_usage && sse,
             commit_wait: self.shared.commit_wait,
             keepalive: if sse { self.shared.keepalive } else { Duration::ZERO },

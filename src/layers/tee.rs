@@ -28,6 +28,8 @@ pub(super) struct TeeOptions {
     pub(super) sse: bool,
     /// There is something to learn from it: its end waits for the outbox.
     pub(super) record: bool,
+    /// Someone wants to know what upstream counted.
+    pub(super) books: bool,
     /// The usage event was asked for by us alone.
     pub(super) withhold_usage: bool,
     /// How long the end waits.
@@ -75,7 +77,7 @@ impl Tee {
                 collect: options.record,
             })))
         } else {
-            let limit = if options.record { COLLECT_BYTES } else { 0 };
+            let limit = if options.record || options.books { COLLECT_BYTES } else { 0 };
             Relay::Json(Box::new(JsonRelay::new(options.record, limit).with_content_length(upstream.remaining())))
         };
         Self {
@@ -106,7 +108,13 @@ impl Tee {
                     self.finish(true);
                 }
             }
-            Relay::Json(relay) => self.out.extend(relay.push(bytes)),
+            Relay::Json(relay) => {
+                self.out.extend(relay.push(bytes));
+                // hyper drops a body whose length is reached without asking for its end.
+                if relay.has_passed() {
+                    self.end(StreamEnd::Clean, None);
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::behaviour::{Behaviour, Saying};
 use super::notes::take_notes;
 use super::record::Recorded;
+use crate::tokens::{Counter, Encoding};
 use crate::wire::{ChatRequest, Role};
 
 /// The most choices of one reply.
@@ -19,6 +20,7 @@ pub(super) struct Ask {
     pub(super) choices: u64,
     pub(super) include_usage: bool,
     pub(super) prompt_tokens: u64,
+    chat: ChatRequest,
     notes: Vec<String>,
     user_text: String,
     /// The text of the newest message, when that is a tool's result.
@@ -70,7 +72,14 @@ impl Ask {
             tools,
             json,
             key: request.header("authorization").and_then(|v| v.strip_prefix("Bearer ")).map(str::to_owned),
+            chat,
         })
+    }
+
+    /// The prompt's tokens by `o200k_base`.
+    pub(super) fn counted(&self) -> u64 {
+        // Nothing is counted twice here, so there is nothing to remember.
+        Counter::new(0).request(Encoding::O200k, &self.chat).total as u64
     }
 
     /// Decides what to say.

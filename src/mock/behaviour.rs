@@ -69,6 +69,10 @@ pub(super) struct Behaviour {
     pub(super) gzip: bool,
     pub(super) json_to_stream: bool,
     pub(super) parallel_tools: bool,
+    /// Counts prompts with `o200k_base`, times so many percent.
+    pub(super) tokens_percent: Option<u64>,
+    /// Refuses prompts that are larger, as OpenAI does.
+    pub(super) window: Option<u64>,
 }
 
 impl Behaviour {
@@ -141,12 +145,14 @@ impl Behaviour {
             self.saying = Saying::Fixed;
             return Some(rest);
         }
-        let (word, rest) = ["long", "slow", "late-header", "split", "error"]
+        let (word, rest) = ["long", "slow", "late-header", "split", "error", "tokens", "window"]
             .into_iter()
             .find_map(|word| after(tail, word).map(|rest| (word, rest)))?;
         let (number, rest) = number(rest);
         match word {
             "long" => self.saying = Saying::Words(number.unwrap_or(100).min(100_000)),
+            "tokens" => self.tokens_percent = Some(number.unwrap_or(100).min(10_000)),
+            "window" => self.window = Some(number.unwrap_or(1_000)),
             "slow" => self.piece_delay = Duration::from_millis(number.unwrap_or(50)),
             "late-header" => self.header_delay = Duration::from_millis(number.unwrap_or(2_000)),
             "split" => self.split = Some(number.and_then(|n| usize::try_from(n).ok()).unwrap_or(1).max(1)),

@@ -18,11 +18,17 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Answers a chat request; `fixed` replaces the text, `as_model` the name that chooses the behaviour.
 pub(super) async fn reply(request: &Recorded, number: u64, fixed: Option<String>, as_model: Option<&str>) -> Raw {
-    let ask = match Ask::read(request) {
+    let mut ask = match Ask::read(request) {
         Ok(ask) => ask,
         Err(message) => return Raw::error(400, &message),
     };
     let behaviour = Behaviour::of(as_model.unwrap_or(&ask.model));
+    if let Some(percent) = behaviour.tokens_percent {
+        ask.prompt_tokens = ask.counted() * percent / 100;
+    }
+    if let Some(window) = behaviour.window.filter(|&window| ask.prompt_tokens > window) {
+        return Raw::json(400, too_large(window, ask.prompt_tokens).to_string());
+    }
     let mut raw = match behaviour.error {
         Some(200) if ask.stream => Raw::stream([error_inside()]),
         Some(200) => Raw::json(200, json!({"error": inner_error()}).to_string()),
@@ -53,6 +59,14 @@ fn error_message(status: u16, key: Option<&str>) -> String {
         (401, Some(key)) => format!("Incorrect API key provided: {key}."),
         _ => format!("The mock was asked to fail with {status}."),
     }
+}
+
+/// In OpenAI's words.
+fn too_large(window: u64, tokens: u64) -> Value {
+    let message = format!(
+        "This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. Please reduce the length of the messages."
+    );
+    json!({"error": {"message": message, "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}})
 }
 
 fn inner_error() -> Value {

@@ -70,6 +70,8 @@ The mock behaves as the name of the model says. Words may be joined: mock-echo-s
   mock-gzip             compressed, whatever was asked for
   mock-json-to-stream   a JSON body where a stream was asked for
 
+  mock-tokens-N         counts prompts with o200k_base, times N percent
+  mock-window-N         refuses prompts of more than N tokens, as OpenAI does
   mock-no-usage         reports no usage
   mock-usage-split      the usage event is cut within a number
   mock-no-done          a stream ends without [DONE]

@@ -41,6 +41,7 @@ where
             trails: Arc::clone(&app.trails),
             clock: Arc::clone(&app.clock),
             metrics: Arc::clone(&app.metrics),
+            learned_of_targets: app.learned_of_targets.clone(),
             commit_wait: app.settings.commit_wait,
             keepalive: app.settings.keepalive,
             trace: app.settings.trace,

@@ -310,6 +310,18 @@ label! {
     }
 }
 
+label! {
+    /// What became of a request that upstream found larger than its window.
+    OverflowOutcome = "outcome" {
+        /// A target with a larger window was asked.
+        NextTarget = "next_target",
+        /// It was cut to the window that upstream told, and sent again.
+        Refitted = "refitted",
+        /// The client got upstream's error.
+        Passed = "passed",
+    }
+}
+
 impl AttemptOutcome {
     /// The outcome of an answer with a status.
     #[must_use]
@@ -415,6 +427,7 @@ mod tests {
         check::<WindowEnd>();
         check::<ItemOutcome>();
         check::<SummaryOutcome>();
+        check::<OverflowOutcome>();
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -17,9 +18,10 @@ use prometheus_client::registry::Registry;
 
 use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 use super::labels::{
-    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, PromptPart,
-    PromptTurn, RecallOutcome, Route, Swept,
+    AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
+    PromptPart, PromptTurn, RecallOutcome, Route, Swept,
 };
+use super::targets::TargetGauges;
 
 /// The content type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -171,6 +173,10 @@ pub struct Metrics {
     pub attempts: Counters<AttemptOutcome>,
     /// Time from a request upstream to its header, in seconds.
     pub upstream_header_seconds: Histogram,
+    /// Requests that upstream found larger than its window, by what became of them.
+    pub overflows: Counters<OverflowOutcome>,
+    /// What was learned about targets.
+    pub targets: Arc<TargetGauges>,
     /// Panics that were caught.
     pub panics: Counter,
     /// Questions of our own to models, by what they were for and how they ended.
@@ -269,6 +275,12 @@ impl Metrics {
                 "Time from a request upstream to its header",
                 SLOW,
             ),
+            overflows: Counters::register(
+                &mut r,
+                "window_overflows",
+                "Requests that upstream found larger than its window, by what became of them",
+            ),
+            targets: Arc::new(TargetGauges::register(&mut r)),
             panics: counter(&mut r, "panics", "Panics that were caught"),
             asks: Counters2::register(&mut r, "ask", "Questions of our own to models by purpose and how they ended"),
             ask_tokens: Counters2::register(&mut r, "ask_tokens", "Tokens of those questions and their answers"),
@@ -418,6 +430,24 @@ mod tests {
         }
         assert_eq!(metrics.requests.get(Route::Other, Outcome::Cut), 1);
         assert_eq!(metrics.render().lines().count(), before);
+    }
+
+    #[test]
+    fn only_declared_targets_have_series() {
+        let metrics = Metrics::new();
+        metrics.targets.declare(["p/known"]);
+        metrics.targets.set_correction("p/known", 1.5, 8.0);
+        metrics.targets.set_correction("p/a name that a client made up", 1.5, 8.0);
+        metrics.targets.set_window("p/known", Some(8192));
+        let text = metrics.render();
+        for line in [
+            r#"backstory_token_correction{target="p/known"} 1.5"#,
+            r#"backstory_token_overhead{target="p/known"} 8.0"#,
+            r#"backstory_learned_window_tokens{target="p/known"} 8192"#,
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("made up"));
     }
 
     #[test]

@@ -25,6 +25,10 @@ pub struct Target {
     pub label: String,
     /// What fitting a request to it depends on.
     pub fit: context::Target,
+    /// Its tokenizer is public and ours: there is nothing to learn of how it counts.
+    pub exact: bool,
+    /// Its window stands in the configuration: it goes before what its answers say.
+    pub window_is_configured: bool,
     /// It refused `stream_options`: it is not asked for usage again.
     pub refuses_usage: AtomicBool,
     /// How it has been doing.
@@ -97,6 +101,11 @@ impl Routes {
         &self.names
     }
 
+    /// The configured targets, of all names; one that stands behind several names comes as often.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.models.values().flatten().map(|placed| &*placed.target)
+    }
+
     /// The provider for names and paths that are not configured.
     #[must_use]
     pub fn default_provider(&self) -> Option<&Arc<Provider>> {
@@ -142,10 +151,19 @@ impl Routes {
 }
 
 impl Target {
+    /// The window in force: the configured one, else the smaller of the table's and the learned one; `None` = unknown.
+    #[must_use]
+    pub fn window(&self, learned: Option<usize>) -> Option<usize> {
+        let learned = learned.filter(|_| !self.window_is_configured);
+        [self.fit.window, learned].into_iter().flatten().min()
+    }
+
     fn configured(alias: &str, config: TargetConfig, table: &ModelTable) -> Self {
         let known = context::Target::for_model(table, &config.model);
         Self {
             label: format!("{}/{}", config.provider.name, config.model),
+            exact: is_exact(table, &config.model),
+            window_is_configured: config.window.is_some(),
             fit: context::Target {
                 window: config.window.or(known.window),
                 max_output: config.max_output.or(known.max_output),
@@ -162,6 +180,8 @@ impl Target {
     fn passing(provider: Arc<Provider>, model: &str, table: &ModelTable) -> Self {
         Self {
             label: format!("{}/{}", provider.name, clipped(model)),
+            exact: is_exact(table, model),
+            window_is_configured: false,
             fit: context::Target {
                 max_sensitivity: provider.max_sensitivity,
                 ..context::Target::for_model(table, model)
@@ -171,6 +191,10 @@ impl Target {
             health: Health::default(),
         }
     }
+}
+
+fn is_exact(table: &ModelTable, model: &str) -> bool {
+    table.lookup(model).is_some_and(|known| known.exact)
 }
 
 /// Arranges targets: order by order, and within one order drawn by weight, without putting back.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{Method, Response, StatusCode};
+use tokio::sync::Semaphore;
 use tower::Service;
 use tracing::Instrument;
 
@@ -17,6 +18,8 @@ use super::attempt::{self, AttemptError, MAX_ERROR_BYTES, Next, judge};
 use super::body::{BodyLimits, UpstreamBody, UpstreamBodyError};
 use super::headers::{downward, upward};
 use super::health::{Failed, retry_after};
+use super::learned::{Known, Learned};
+use super::overflow::{self, Overflow};
 use super::passthrough::unanswered;
 use super::plan::{Routes, Target};
 use super::provider::Auth;
@@ -25,7 +28,7 @@ use crate::base::{ErrorKind, GatewayError};
 use crate::context::{self, Digests, FitError, FitInput, Fitted, Trails};
 use crate::conversation::Chain;
 use crate::exchange::{Call, Payload, Recalled, Routed};
-use crate::telemetry::{AttemptOutcome, Metrics, names};
+use crate::telemetry::{AttemptOutcome, Metrics, OverflowOutcome, names};
 use crate::tokens::Counter;
 use crate::wire::{FirstEvent, fault, first_event, scan};
 
@@ -33,6 +36,8 @@ use crate::wire::{FirstEvent, fault, first_event, scan};
 const FIT_INLINE_BYTES: usize = 16 * 1024;
 /// Digests that a preview may make, in bytes.
 const PREVIEW_DIGEST_BYTES: u64 = 1024 * 1024;
+/// Of the cores, this share at most counts large requests at a time: the rest is for everyone else.
+const COUNTING_SHARE: usize = 2;
 /// How much of a stream is looked at before it is passed on.
 const MAX_LOOK_BYTES: usize = 64 * 1024;
 
@@ -69,10 +74,41 @@ struct Shared {
     digests: Arc<Digests>,
     trails: Arc<Trails>,
     summaries: Option<Arc<dyn Summaries>>,
+    learned: Learned,
     timeouts: Timeouts,
     retry: Retry,
     metrics: Arc<Metrics>,
     started: Instant,
+    /// Large requests wait here for their turn to be counted.
+    counting: Arc<Semaphore>,
+}
+
+/// What would be sent to the first target, and what is known of it.
+#[derive(Debug)]
+pub struct Preview {
+    /// What would be sent.
+    pub fitted: Fitted,
+    /// The target.
+    pub target: Arc<Target>,
+    /// What its answers have taught.
+    pub known: Known,
+}
+
+/// What routing works with beside its plans.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// Counts tokens.
+    pub counter: Arc<Counter>,
+    /// Digests of what was cut.
+    pub digests: Arc<Digests>,
+    /// How the last request of each conversation was sent.
+    pub trails: Arc<Trails>,
+    /// Who has parts of conversations summed up.
+    pub summaries: Option<Arc<dyn Summaries>>,
+    /// What answers teach about targets.
+    pub learned: Learned,
+    /// Counts everything else.
+    pub metrics: Arc<Metrics>,
 }
 
 /// A target's answer, and what was sent to get it.
@@ -82,6 +118,8 @@ type Answer = Box<(Response<UpstreamBody>, Prepared)>;
 enum Failure {
     /// An answer that is worth trying elsewhere; it is the client's when nothing better comes.
     Answer(Answer),
+    /// The request is larger than the target's window.
+    Overflow(Answer, Overflow),
     /// No answer.
     None(AttemptError),
 }
@@ -102,7 +140,7 @@ struct Prepared {
 struct FitHow {
     chain: Option<Arc<Chain>>,
     digests: Arc<Digests>,
-    ask_usage: bool,
+    target: Arc<context::Target>,
     figures: bool,
     /// Whether memory takes part: then our own fence is taken out of what came back.
     memory: bool,
@@ -111,34 +149,29 @@ struct FitHow {
 impl Route {
     /// Walks the plans of `routes`. With `summaries`, digests have them.
     #[must_use]
-    pub fn new(
-        routes: Arc<Routes>,
-        counter: Arc<Counter>,
-        digests: Arc<Digests>,
-        trails: Arc<Trails>,
-        summaries: Option<Arc<dyn Summaries>>,
-        timeouts: Timeouts,
-        retry: Retry,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    pub fn new(routes: Arc<Routes>, services: Services, timeouts: Timeouts, retry: Retry) -> Self {
+        let Services { counter, digests, trails, summaries, learned, metrics } = services;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self(Arc::new(Shared {
             routes,
             counter,
             digests,
             trails,
             summaries,
+            learned,
             timeouts,
             retry,
             metrics,
             started: Instant::now(),
+            counting: Arc::new(Semaphore::new((cores / COUNTING_SHARE).max(1))),
         }))
     }
 
-    /// Returns what would be sent to the first target, and its label; nobody is called.
+    /// Returns what would be sent to the first target; nobody is called.
     ///
     /// # Errors
     /// As a real request: an unknown model, or one that cannot be made to fit.
-    pub async fn preview(&self, request: &Recalled<()>) -> Result<(Fitted, String), GatewayError> {
+    pub async fn preview(&self, request: &Recalled<()>) -> Result<Preview, GatewayError> {
         self.0.preview(request).await
     }
 }
@@ -161,16 +194,17 @@ impl Service<Recalled<()>> for Route {
 
 impl Shared {
     /// What would be sent to the first target, for `explain`.
-    async fn preview(&self, request: &Recalled<()>) -> Result<(Fitted, String), GatewayError> {
+    async fn preview(&self, request: &Recalled<()>) -> Result<Preview, GatewayError> {
         let call = &request.call;
         let plan = self.routes.plan(&call.principal, call.payload.model(), spread(call))?;
         let target = plan.first().ok_or_else(|| GatewayError::internal("a plan without targets"))?;
+        let known = self.learned.known(target, call.stamp.at);
         // What is settled or made on the way to a preview stays in here.
         let digests = Arc::new(Digests::new(PREVIEW_DIGEST_BYTES));
         let fitted = self.prepare(request, target, &digests, true).await?.fitted;
         let fitted =
             fitted.ok_or_else(|| GatewayError::new(ErrorKind::BadRequest, "only chat requests can be explained"))?;
-        Ok((fitted, target.label.clone()))
+        Ok(Preview { fitted, target: Arc::clone(target), known })
     }
 
     async fn run(&self, request: &Recalled<()>) -> Result<Routed<UpstreamBody>, GatewayError> {
@@ -181,10 +215,15 @@ impl Shared {
         let mut answered: Option<(Answer, &Arc<Target>)> = None;
         let mut silent: Option<AttemptError> = None;
         let mut refused: Option<GatewayError> = None;
+        // Windows up to this one are too small.
+        let mut too_small: Option<usize> = None;
 
         for (at, target) in plan.iter().enumerate() {
             let more = at + 1 < plan.len();
-            let prepared = match self.prepare(request, target, &self.digests, false).await {
+            if !self.may_hold(target, too_small, call) {
+                continue;
+            }
+            let mut prepared = match self.prepare(request, target, &self.digests, false).await {
                 Ok(prepared) => prepared,
                 // A target with a larger window may still take it.
                 Err(error) if error.kind == ErrorKind::ContextLength && more => {
@@ -193,7 +232,9 @@ impl Shared {
                 }
                 Err(error) => return Err(error),
             };
-            for repeat in 0..self.retry.attempts.max(1) {
+            let mut refitted = false;
+            let mut repeat = 0;
+            while repeat < self.retry.attempts.max(1) {
                 if repeat > 0 {
                     tokio::time::sleep(backoff(repeat, spread(call))).await;
                 }
@@ -217,6 +258,27 @@ impl Shared {
                         }
                         return Ok(self.routed(response, prepared, target, attempts));
                     }
+                    Err(Failure::Overflow(answer, overflow)) => {
+                        let counted = answer.1.fitted.as_ref().and_then(|fitted| fitted.report.sent_uncorrected);
+                        self.learned.overflowed(target, &overflow, counted, call.stamp.at);
+                        let window = self.window(target, call).or(overflow.window);
+                        if plan[at + 1..].iter().any(|next| self.may_hold(next, window.or(Some(0)), call)) {
+                            self.metrics.overflows.inc(OverflowOutcome::NextTarget);
+                            too_small = window.or(too_small);
+                            answered = Some((answer, target));
+                            break;
+                        }
+                        if !std::mem::replace(&mut refitted, true)
+                            && let Some(again) = self.refit(request, target, &answer.1, &overflow).await
+                        {
+                            self.metrics.overflows.inc(OverflowOutcome::Refitted);
+                            prepared = again;
+                            continue;
+                        }
+                        self.metrics.overflows.inc(OverflowOutcome::Passed);
+                        let (response, prepared) = *answer;
+                        return Ok(self.routed(response, prepared, target, attempts));
+                    }
                     Err(Failure::Answer(answer)) => {
                         self.note_failure(target, Some(&answer.0), plan.len());
                         answered = Some((answer, target));
@@ -226,6 +288,7 @@ impl Shared {
                         silent = Some(error);
                     }
                 }
+                repeat += 1;
             }
         }
         // An upstream's own words are worth more than ours, also when a later target said nothing.
@@ -238,6 +301,16 @@ impl Shared {
             (None, Some(refused)) => refused,
             (None, None) => GatewayError::internal("a plan without targets"),
         })
+    }
+
+    /// The window of a target that is in force.
+    fn window(&self, target: &Target, call: &Call) -> Option<usize> {
+        target.window(self.learned.known(target, call.stamp.at).window)
+    }
+
+    /// Whether a target may hold what windows up to `too_small` did not: its window is larger, or not known.
+    fn may_hold(&self, target: &Target, too_small: Option<usize>, call: &Call) -> bool {
+        too_small.is_none_or(|small| self.window(target, call).is_none_or(|window| window > small))
     }
 
     /// Leaves out the targets that cool. A route with one target never cools: its upstream's own answer is the best there is.
@@ -296,6 +369,47 @@ impl Shared {
         digests: &Arc<Digests>,
         look: bool,
     ) -> Result<Prepared, GatewayError> {
+        let known = self.learned.known(target, request.call.stamp.at);
+        let fit = context::Target {
+            window: target.window(known.window),
+            correction: known.correction.ratio,
+            overhead: known.correction.overhead.round() as usize,
+            ..target.fit.clone()
+        };
+        self.prepare_for(request, target, fit, digests, look).await
+    }
+
+    /// Makes the body anew for a target that found it larger than its window; `None` when nothing would be different.
+    async fn refit(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        sent: &Prepared,
+        overflow: &Overflow,
+    ) -> Option<Prepared> {
+        let known = self.learned.known(target, request.call.stamp.at);
+        let told = overflow.window.filter(|_| !target.window_is_configured);
+        let counted = sent.fitted.as_ref()?.report.sent_uncorrected;
+        // What upstream counted of this very request is worth more than what was learned from others.
+        let exactly = counted.zip(overflow.sent).map(|(ours, theirs)| theirs as f64 / ours.max(1) as f64);
+        let fit = context::Target {
+            window: [target.window(known.window), told].into_iter().flatten().min(),
+            correction: exactly.map_or(known.correction.ratio, |ratio| ratio.max(known.correction.ratio)),
+            overhead: known.correction.overhead.round() as usize,
+            ..target.fit.clone()
+        };
+        let again = self.prepare_for(request, target, fit, &self.digests, false).await.ok()?;
+        (again.body != sent.body).then_some(again)
+    }
+
+    async fn prepare_for(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        fit: context::Target,
+        digests: &Arc<Digests>,
+        look: bool,
+    ) -> Result<Prepared, GatewayError> {
         let call = &request.call;
         let chat = match &call.payload {
             Payload::Embeddings(embeddings) => {
@@ -320,35 +434,34 @@ impl Shared {
             (None, Some(summaries)) => summaries.chain(call),
             (chain, _) => chain.clone(),
         };
-        let how = FitHow { chain: chain.clone(), digests: Arc::clone(digests), ask_usage, figures: counted, memory };
-        let mut fitted = self.fit(request, target, how.clone()).await?;
+        let target = Arc::new(context::Target { ask_usage, ..fit });
+        let how = FitHow { chain: chain.clone(), digests: Arc::clone(digests), target, figures: counted, memory };
+        let mut fitted = self.fit(request, how.clone()).await?;
         if let (Some(summaries), Some(chain)) = (summaries, &chain)
             && fitted.report.cut > 0
         {
             let first_kept = fitted.report.first_kept;
             if summaries.settle(Place { call, recall: &request.recall, chain, first_kept }, digests, look).await {
-                fitted = self.fit(request, target, how).await?;
+                fitted = self.fit(request, how).await?;
             }
         }
         Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage, chain })
     }
 
     /// Fits a chat request to a target; a large one off the async threads.
-    async fn fit(&self, request: &Recalled<()>, target: &Arc<Target>, how: FitHow) -> Result<Fitted, GatewayError> {
+    async fn fit(&self, request: &Recalled<()>, how: FitHow) -> Result<Fitted, GatewayError> {
         let (call, recall) = (Arc::clone(&request.call), Arc::clone(&request.recall));
-        let (target, counter) = (Arc::clone(target), Arc::clone(&self.counter));
-        let trails = Arc::clone(&self.trails);
+        let (counter, trails) = (Arc::clone(&self.counter), Arc::clone(&self.trails));
         let large = request.call.payload.chat().is_some_and(|chat| chat.body().len() >= FIT_INLINE_BYTES);
         let fit = move || {
             let Payload::Chat(chat) = &call.payload else {
                 unreachable!("only chat is fitted");
             };
-            let target = context::Target { ask_usage: how.ask_usage, ..target.fit.clone() };
             context::fit(&FitInput {
                 request: chat,
                 chain: how.chain.as_deref(),
                 notes: &recall.notes,
-                target: &target,
+                target: &how.target,
                 policy: &call.policy,
                 budget_header: call.budget_header,
                 counter: &counter,
@@ -358,8 +471,17 @@ impl Shared {
                 strip_own_fence: how.memory,
             })
         };
-        let fitted =
-            if large { tokio::task::spawn_blocking(fit).await.map_err(GatewayError::internal)? } else { fit() };
+        let fitted = if large {
+            // Held by the work itself: a client that leaves does not stop it.
+            let turn = Arc::clone(&self.counting).acquire_owned().await.map_err(GatewayError::internal)?;
+            let fit = move || {
+                let _turn = turn;
+                fit()
+            };
+            tokio::task::spawn_blocking(fit).await.map_err(GatewayError::internal)?
+        } else {
+            fit()
+        };
         fitted.map_err(|error| match error {
             FitError::ContextLength { message, .. } => {
                 GatewayError::new(ErrorKind::ContextLength, message).with_param("messages")
@@ -398,6 +520,10 @@ impl Shared {
         if status.is_client_error() || status.is_server_error() {
             self.metrics.attempts.inc(AttemptOutcome::of_status(status.as_u16()));
             let answer = attempt::masked(&target.provider, &call.credential, answer).await;
+            let (answer, overflow) = overflow_in(answer).await;
+            if let Some(overflow) = overflow.filter(|_| call.payload.chat().is_some()) {
+                return Err(Failure::Overflow(Box::new((answer, prepared)), overflow));
+            }
             let client_key = matches!(target.provider.auth, Auth::Client);
             return match judge(status, client_key) {
                 Next::GoOn => Err(Failure::Answer(Box::new((answer, prepared)))),
@@ -514,6 +640,18 @@ impl Shared {
     fn silent(&self, target: &Target) -> AttemptError {
         AttemptError::Timeout { provider: target.provider.name.clone(), after: self.timeouts.first_token }
     }
+}
+
+/// Looks whether an error is about the window; its body can be read as before.
+async fn overflow_in(answer: Response<UpstreamBody>) -> (Response<UpstreamBody>, Option<Overflow>) {
+    if !overflow::is_worth_reading(answer.status()) {
+        return (answer, None);
+    }
+    let (parts, mut body) = answer.into_parts();
+    let said = body.read_up_to(MAX_ERROR_BYTES).await;
+    let overflow = overflow::recognise(parts.status, &said);
+    body.put_back(said);
+    (Response::from_parts(parts, body), overflow)
 }
 
 /// Looks into a reply that is no stream, for an error inside a 200. Errors are short: a longer reply passes as it comes.

@@ -15,6 +15,7 @@ mod extraction;
 mod injection;
 mod isolation;
 mod keys;
+mod learning;
 mod limits;
 mod memory;
 mod prefix;

@@ -87,6 +87,12 @@ impl JsonRelay {
         Vec::new()
     }
 
+    /// Whether all that upstream announced has passed, with nothing held back: nobody may ask for more.
+    #[must_use]
+    pub fn has_passed(&self) -> bool {
+        !self.hold_end && self.content_length.is_some_and(|length| self.passed >= length)
+    }
+
     /// Takes the end of the body, to be passed when the exchange is recorded; empty when nothing is held.
     pub fn take_held(&mut self) -> Bytes {
         std::mem::take(&mut self.held)
