@@ -44,7 +44,9 @@ pub fn same_text(a: &str, b: &str) -> bool {
         return true;
     }
     if a.is_ascii() && b.is_ascii() {
-        ascii_letters(a).eq(ascii_letters(b))
+        // What ends otherwise is something else: that parts nearly all pairs at one byte.
+        let last = |text: &str| text.bytes().rev().find(|b| is_letter(*b)).map(|b| b.to_ascii_lowercase());
+        last(a) == last(b) && ascii_letters(a).eq(ascii_letters(b))
     } else {
         let (a, b): (String, String) = (a.nfkc().collect(), b.nfkc().collect());
         letters(&a).eq(letters(&b))
@@ -63,7 +65,11 @@ fn letters(text: &str) -> impl Iterator<Item = char> {
 /// [`letters`] of a text in ASCII, which nearly all are where there are many to compare.
 fn ascii_letters(text: &str) -> impl Iterator<Item = u8> {
     let bytes = without_article(text).bytes();
-    bytes.filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'#' | b'@')).map(|b| b.to_ascii_lowercase())
+    bytes.filter(|b| is_letter(*b)).map(|b| b.to_ascii_lowercase())
+}
+
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'#' | b'@')
 }
 
 fn without_article(text: &str) -> &str {
@@ -81,6 +87,12 @@ fn without_article(text: &str) -> &str {
 /// Whether `part` names the same thing as `whole`, or a part of its words: `car` and `a red car`, `peanut` and `peanuts`.
 #[must_use]
 pub fn names_the_same(part: &str, whole: &str) -> bool {
+    // What names the same has a word in common, or the same letters: at the least an initial. That parts nearly all pairs at once.
+    if let (Some(a), Some(b)) = (initials(part), initials(whole))
+        && a & b == 0
+    {
+        return false;
+    }
     if same_text(part, whole) {
         return true;
     }
@@ -95,9 +107,25 @@ pub fn names_the_same(part: &str, whole: &str) -> bool {
     all_in(part, whole) || all_in(whole, part)
 }
 
+/// The initials of the words of a text, one bit for each; none for texts that have others than ASCII, or no words.
+fn initials(text: &str) -> Option<u64> {
+    let (mut bits, mut before) = (0_u64, b' ');
+    for byte in text.bytes() {
+        if !byte.is_ascii() {
+            return None;
+        }
+        if byte.is_ascii_alphanumeric() && !before.is_ascii_alphanumeric() {
+            bits |= 1 << (byte.to_ascii_lowercase() & 63);
+        }
+        before = byte;
+    }
+    (bits != 0).then_some(bits)
+}
+
 /// The words of a text, roughly in the singular.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    without_article(text).split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(singular)
+    // Asked of ASCII texts only.
+    without_article(text).split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).map(singular)
 }
 
 /// A rough singular: enough to tell that `peanuts` and `peanut` are one thing.

@@ -58,8 +58,9 @@ pub(super) struct Settled {
 pub(super) fn settle(group: &[&Arc<Fact>], subject: &mut Fact, rule: &KeyRule, cx: &ArbitrateCx<'_>) -> Settled {
     let mut changes = Vec::new();
     let mut replaced = None;
-    let rivals = || group.iter().copied().filter(|f| f.id != subject.id && !is_marker(f) && !same_live(f, subject));
-    let dominator = rivals().find(|f| is_dominated(subject, f, false, rule));
+    // Times are compared before values: a key may have a long history, all of it older than what is said now.
+    let rival = |f: &Fact| f.id != subject.id && !is_marker(f) && !same_live(f, subject);
+    let dominator = group.iter().copied().find(|f| is_dominated(subject, f, false, rule) && rival(f));
     if let Some(dominator) = dominator {
         subject.status = FactStatus::Superseded;
         subject.retired_at = Some(cx.now);
@@ -68,7 +69,7 @@ pub(super) fn settle(group: &[&Arc<Fact>], subject: &mut Fact, rule: &KeyRule, c
     }
     // Superseded facts stay as they are: whatever dominated them does so still.
     let mut standing: Vec<&Fact> = Vec::new();
-    for rival in rivals().filter(|f| f.is_current()) {
+    for rival in group.iter().copied().filter(|f| f.is_current() && rival(f)) {
         // Within one exchange what is said later comes later here: a tie goes to the newcomer.
         if is_dominated(rival, subject, true, rule) {
             let old = superseded(rival, subject, cx);
@@ -118,6 +119,9 @@ pub(super) fn is_dominated(fact: &Fact, by: &Fact, tie: bool, rule: &KeyRule) ->
     {
         return false;
     }
+    if by.said_at.max(by.confirmed_at) < fact.said_at.max(fact.confirmed_at) {
+        return false;
+    }
     let points = [Statement::strongest(by), Statement::last(by)];
     let dominated = |s: Statement| points.iter().any(|p| p.dominates(s, tie));
     dominated(Statement::strongest(fact)) && dominated(Statement::last(fact))
@@ -128,7 +132,8 @@ pub(super) fn resettle(group: &[&Arc<Fact>], changes: &mut Vec<FactChange>, rule
     if rule.cardinality == Cardinality::Many && rule.facets.is_empty() {
         return;
     }
-    let untouched = group.iter().filter(|f| !changes.iter().any(|c| c.fact.id == f.id)).map(|f| Fact::clone(f));
+    let untouched =
+        group.iter().filter(|f| f.is_current() && !changes.iter().any(|c| c.fact.id == f.id)).map(|f| Fact::clone(f));
     let mut left: Vec<Fact> =
         untouched.chain(changes.iter().map(|c| c.fact.clone())).filter(Fact::is_current).collect();
     let beaten = |f: &Fact| {
