@@ -7,6 +7,7 @@ use super::episodes;
 use crate::base::{EpisodeId, FactId, ProposalId, Random, Time};
 use crate::memory::arbitrate::{ArbitrateCx, Verdict, arbitrate};
 use crate::memory::gate::{GateCx, gate};
+use crate::memory::normalise::same_value;
 use crate::memory::propose;
 use crate::memory::{
     Action, Actor, Candidate, Fact, FactChange, FactStatus, Intent, KeySchema, ProposedBy, Speaker, Turn,
@@ -106,7 +107,8 @@ fn nothing(input: &DecideInput<'_>) -> Learned {
 
 /// One candidate through gate and arbitration; it sees the changes of those before it.
 fn one(candidate: Candidate, input: &DecideInput<'_>, facts: &mut Cow<'_, [Arc<Fact>]>, learned: &mut Learned) {
-    let cx = GateCx { turn: input.turn, schema: input.schema, tombstoned: input.tombstoned };
+    let known = |candidate: &Candidate| says_the_same(facts, candidate);
+    let cx = GateCx { turn: input.turn, schema: input.schema, tombstoned: input.tombstoned, known: &known };
     let mut proposal = Proposal {
         id: ProposalId::generate(input.now, input.ids),
         exchange: Some(input.turn.exchange),
@@ -138,6 +140,13 @@ fn one(candidate: Candidate, input: &DecideInput<'_>, facts: &mut Cow<'_, [Arc<F
         }
     }
     learned.proposals.push(proposal);
+}
+
+/// Whether a current fact has the key, the person and the value of a candidate.
+fn says_the_same(facts: &[Arc<Fact>], candidate: &Candidate) -> bool {
+    facts.iter().any(|f| {
+        f.is_current() && f.key == candidate.key && f.about == candidate.about && same_value(&f.value, &candidate.value)
+    })
 }
 
 fn apply(facts: &mut Vec<Arc<Fact>>, changes: &[FactChange]) {

@@ -23,6 +23,8 @@ pub struct GateCx<'a> {
     pub schema: &'a KeySchema,
     /// Whether a text may not be learned again.
     pub tombstoned: &'a dyn Fn(&str) -> bool,
+    /// Whether a current fact says the same: such a candidate can reinforce and bring nothing new.
+    pub known: &'a dyn Fn(&Candidate) -> bool,
 }
 
 impl std::fmt::Debug for GateCx<'_> {
@@ -56,6 +58,9 @@ pub const REASONS: [&str; 13] = [
     "no_value",
     "not_in_closed_set",
 ];
+
+/// A line of ours that is shorter says nothing about where a text comes from.
+const MIN_LINE_CHARS: usize = 12;
 
 /// What ends a sentence.
 const CLOSING: [char; 6] = ['.', '!', '?', '。', '\u{ff01}', '\u{ff1f}'];
@@ -102,7 +107,7 @@ pub fn gate(mut candidate: Candidate, cx: &GateCx<'_>) -> Result<Candidate, Refu
     if cx.turn.repeated {
         return refuse("repeated");
     }
-    check_words(quote, cx.turn)?;
+    let was_shown = check_words(quote, cx.turn)?;
     if is_small_talk(quote) {
         return refuse("small_talk");
     }
@@ -124,6 +129,10 @@ pub fn gate(mut candidate: Candidate, cx: &GateCx<'_>) -> Result<Candidate, Refu
             return refuse("tombstoned");
         }
     }
+    // Who says again what we showed means it; but only what is known already, so that no echo ever brings anything new.
+    if was_shown && !(may_restate(quote, cx.turn) && (!taking || (cx.known)(&candidate))) {
+        return refuse("shown");
+    }
     if candidate.by == ProposedBy::Model && candidate.source_type as u8 > SourceType::UserStated as u8 {
         candidate.source_type = SourceType::UserStated;
     }
@@ -131,8 +140,8 @@ pub fn gate(mut candidate: Candidate, cx: &GateCx<'_>) -> Result<Candidate, Refu
     Ok(candidate)
 }
 
-/// The quote stands word for word in the user's own words of this turn, and is not something of ours come back.
-fn check_words(quote: &str, turn: &Turn) -> Result<(), Refusal> {
+/// The quote stands word for word in the user's own words of this turn; whether it stands in what we showed with it as well.
+fn check_words(quote: &str, turn: &Turn) -> Result<bool, Refusal> {
     let wanted = fold(quote);
     if !turn
         .user
@@ -149,10 +158,23 @@ fn check_words(quote: &str, turn: &Turn) -> Result<(), Refusal> {
     if !own || has_fence(quote) {
         return refuse("not_own_words");
     }
-    if turn.shown.iter().any(|shown| shown.contains(quote) || fold(shown).contains(&*wanted)) {
-        return refuse("shown");
-    }
-    Ok(())
+    Ok(turn.shown.iter().any(|shown| shown.contains(quote) || fold(shown).contains(&*wanted)))
+}
+
+/// A restatement is the user's own voice and nearly all of the message. A block of ours that an app or a model sends back comes with its
+/// other lines, or speaks of "you".
+fn may_restate(quote: &str, turn: &Turn) -> bool {
+    const SPEAKS: [&str; 10] = ["i", "i'm", "im", "i've", "my", "me", "we", "we're", "our", "mine"];
+    let lower = quote.to_lowercase().replace('’', "'");
+    let first_person = lower.split(|c: char| !c.is_alphanumeric() && c != '\'').any(|word| SPEAKS.contains(&word))
+        || quote.contains(['我', '咱']);
+    let others = turn.shown.iter().flat_map(|shown| shown.lines()).map(fold).filter(|line| {
+        let line = line.trim();
+        line.chars().count() >= MIN_LINE_CHARS && !line.contains(&*fold(quote))
+    });
+    let user = || turn.user.iter().filter(|s| s.role == Speaker::User);
+    let mut echoed = others.filter(|line| user().any(|said| fold(&said.text).contains(line.trim())));
+    first_person && echoed.next().is_none()
 }
 
 /// Whether the sentence in which the quote stands states the value. A model quotes well and overlooks "if"; the rules look for it themselves.
@@ -286,7 +308,15 @@ mod tests {
     }
 
     fn judge(candidate: Candidate, turn: &Turn) -> Result<Candidate, Refusal> {
-        gate(candidate, &GateCx { turn, schema: KeySchema::builtin(), tombstoned: &|text| text == "I collect stamps" })
+        gate(
+            candidate,
+            &GateCx {
+                turn,
+                schema: KeySchema::builtin(),
+                tombstoned: &|text| text == "I collect stamps",
+                known: &|c| c.key == "location.home" && c.value == "Minsk",
+            },
+        )
     }
 
     fn reason(candidate: Candidate, text: &str) -> &'static str {
@@ -320,6 +350,25 @@ mod tests {
             assert_eq!(reason(model("location.home", "Oslo", "I live in Oslo"), text), "not_own_words", "{text}");
         }
         assert_eq!(reason(model("location.home", "Minsk", "you live in Minsk"), "you live in Minsk"), "shown");
+    }
+
+    /// A word-for-word restatement of what is shown reinforces; an echo of the block does not, and never brings anything new.
+    #[test]
+    fn what_was_shown_may_be_said_again_and_never_comes_back_as_news() {
+        let mut shown = turn("I live in Minsk");
+        shown.shown = vec!["<backstory-notes>\n- 3 weeks ago you said: I live in Minsk\n- allergy: peanuts, severe\n</backstory-notes>".to_owned()];
+        let candidate = |value: &str| model("location.home", value, "I live in Minsk");
+        assert!(judge(candidate("Minsk"), &shown).is_ok());
+        assert_eq!(judge(candidate("Mins"), &shown).expect_err("new").reason, "shown");
+        for echo in [
+            "I live in Minsk\n- allergy: peanuts, severe",
+            "- 3 weeks ago you said: I live in Minsk\n- allergy: peanuts, severe",
+        ] {
+            let mut back = shown.clone();
+            back.user[0].text = echo.to_owned();
+            let refused = judge(candidate("Minsk"), &back).expect_err(echo).reason;
+            assert!(matches!(refused, "shown" | "not_stated"), "{echo}: {refused}");
+        }
     }
 
     #[test]
