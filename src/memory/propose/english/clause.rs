@@ -20,7 +20,7 @@ pub(super) struct Clause<'a> {
 static BREAK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?xi)(?:\s*[,;:\u{2013}\u{2014}]\s*|\s+-\s+|\s+|^)(?:(?:and|but|so|because|since|though|although|also|plus|while|yet|or|as|that)\s+)*
-        (?P<next>(?:now\s+)?(?:i|im|ive|i['’]m|i['’]ve|my|we|we['’]re|our|what|where|which|who|when|how|why|can\syou|could\syou|can\si|could\si|should\si|would\syou|do\syou|am\si|everyone|everybody|people|friends|most\speople|is|are|does|do|did|should|any|which|please|call\sme|remember)(?-u:\b))",
+        (?P<next>(?:now\s+)?(?:i|im|ive|i['’]m|i['’]ve|my|we|we['’]re|our|what|where|which|who|when|how|why|can\syou|could\syou|can\si|could\si|should\si|would\syou|do\syou|you\scan\s(?:reach|e-?mail|call|text|contact)|am\si|everyone|everybody|people|friends|most\speople|is|are|does|do|did|should|any|which|please|call\sme|remember)(?-u:\b))",
     )
     .expect("tested")
 });
@@ -156,6 +156,9 @@ fn push_shared<'a>(subject: &str, rest: &'a str, question: bool, change: bool, o
 fn strip_lead(piece: &str) -> (&str, bool) {
     let mut rest = piece.trim();
     let mut change = false;
+    if rest.get(..11).is_some_and(|head| head.eq_ignore_ascii_case("as someone ")) {
+        return (rest, false);
+    }
     for _ in 0..6 {
         let Some(lead) = LEAD.find(rest) else { break };
         if lead.end() >= rest.len() {
@@ -173,14 +176,21 @@ pub(super) fn plain(text: &str) -> String {
     for (short, long) in [
         ("i'm ", "I am "),
         ("im ", "I am "),
-        ("i've ", "I have "),
-        ("ive ", "I have "),
         ("we're ", "we are "),
         ("we've ", "we have "),
         ("i ", "I "),
         ("i'd ", "I would "),
         ("i'll ", "I will "),
+        ("i've ", "I have "),
+        ("ive ", "I have "),
         ("name's ", "my name is "),
+        ("my name's ", "my name is "),
+        ("i've got ", "I have "),
+        ("i have got ", "I have "),
+        ("as someone with ", "I have "),
+        ("as someone who has ", "I have "),
+        ("as someone who is ", "I am "),
+        ("as someone allergic to ", "I am allergic to "),
         ("i don't ", "I do not "),
     ] {
         if let Some(head) = text.get(..short.len())

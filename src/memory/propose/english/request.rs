@@ -24,7 +24,7 @@ pub(super) struct Request<'a> {
 static REQUEST: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?xi)^(?:(?:please|pls|can\syou|could\syou|would\syou|will\syou|kindly|also|and|so|ok|okay|hi|hey|hello|just|i\swant\syou\sto|i(?:\swould|'d)\slike\syou\sto|i\sneed\syou\sto|make\ssure\s(?:you\s|to\s)?|be\ssure\sto|for\s(?:next\stime|later|the\sfuture|future\schats)|try\sto)[\s,]+)*
-        (?:(?P<sure>remember|keep\sin\smind|bear\sin\smind|don['’]t\s(?:ever\s)?forget|do\snot\sforget|never\sforget|make\sa\s(?:mental\s)?note|take\snote|add\sto\s(?:your\s)?memory|save\sto\s(?:your\s)?memory|memori[sz]e|please\snote|note\sdown|jot\sdown|note\s(?:for|to)\s(?:yourself|the\sfuture)|store\sin\s(?:your\s)?memory)|(?P<note>note))
+        (?:(?P<sure>remember|keep\sin\smind|bear\sin\smind|don['’]t\s(?:ever\s)?forget|do\snot\sforget|never\sforget|make\sa\s(?:mental\s)?note|take\snote|add\sto\s(?:your\s)?memory|save\sto\s(?:your\s)?memory|memori[sz]e|please\snote|note\sdown|jot\sdown|note\s(?:for|to)\s(?:yourself|the\sfuture)|store\sin\s(?:your\s)?memory)|(?P<note>note))(?-u:\b)
         (?:\sof)?(?:\s(?:the\sfact|this|that|down|for\s(?:me|later|next\stime|the\sfuture)|about\sme|the\sfollowing))*\s*[,:.\u{2013}\u{2014}-]*\s*(?P<inner>.+)$",
     )
     .expect("tested")

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::clause::is_fleeting;
+use super::clause::{is_fleeting, is_fleeting_change};
 use super::lists::{device, tool};
 use super::value::{clip, phrase, strip_words};
 use crate::base::Time;
@@ -51,7 +51,9 @@ pub(super) fn find(clause: &str, out: Out<'_>) {
     if out.is_empty() {
         project(clause, out);
     }
-    if out.is_empty() && !is_fleeting(clause) {
+    // "I sold it yesterday" lasts.
+    let lasts = !is_fleeting(clause) || (SOLD.is_match(clause) && !is_fleeting_change(clause));
+    if out.is_empty() && lasts {
         device_rules(clause, out);
     }
     if out.is_empty() && !is_fleeting(clause) {

@@ -9,7 +9,7 @@ static THIRD: LazyLock<Regex> = LazyLock::new(|| {
         r"(?xi)^(?:my|our)\s(?P<rel>(?:(?:older|younger|elder|little|big|twin|eldest|youngest|step|best|close|good|new|former|late|ex-?|great-?|co-?|\d+[\s-]year[\s-]old)[\s-]?)*(?:wife|husband|spouse|partner|fiance|fiancee|fiancé|fiancée|girlfriend|boyfriend|mother|mom|mum|mommy|mummy|father|dad|daddy|hubby|wifey|granny|nan|parents|brother|sister|son|daughter|child|kid|kids|children|baby|toddler|aunt|uncle|cousin|niece|nephew|grandmother|grandma|grandfather|grandpa|granddaughter|grandson|mother-in-law|father-in-law|sister-in-law|brother-in-law|in-laws|friend|friends|boss|manager|colleague|coworker|co-worker|roommate|flatmate|neighbou?r|client|customer|teammate|mentor|teacher|student|doctor|dog|cat|puppy|kitten|parrot|rabbit|hamster|horse|pet))
         (?:,?\s(?P<name>(?-i:[\p{Lu}][\p{L}'-]+(?:\s[\p{Lu}][\p{L}'-]+)?)),?)?
         (?P<and>\sand\sI)?
-        \s(?P<verb>is\snot|isn't|is|are|has|have|had|was|loves?|likes?|hates?|prefers?|enjoys?|dislikes?|adores?|lives?|works?|takes?|uses?|drives?|speaks?|suffers?|moved|joined|sold|can't|cannot|can\snot|doesn't|does\snot|don't|do\snot|never|no\slonger|became|goes|went|plays?|owns?|eats?|just\smoved|recently\smoved|also\s\w+|really\s\w+|absolutely\s\w+|now\s\w+)\s(?P<rest>.+)$",
+        \s(?P<verb>is\snot|isn't|is|are|has|have|had|was|loves?|likes?|hates?|prefers?|enjoys?|dislikes?|adores?|lives?|works?|takes?|uses?|drives?|speaks?|suffers?|moved|joined|sold|can't|cannot|can\snot|doesn't|does\snot|don't|do\snot|never|no\slonger|became|goes|went|plays?|owns?|eats?|still\s\w+|just\smoved|recently\smoved|also\s\w+|really\s\w+|absolutely\s\w+|now\s\w+)\s(?P<rest>.+)$",
     )
     .expect("tested")
 });
@@ -23,7 +23,7 @@ static SHARED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:,\s*|\s)(?:and|but)\s(?P<next>(?:also\s|now\s|really\s)?(?:lives|works|loves|likes|hates|prefers|enjoys|dislikes|has|is|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never)\s.+)$").expect("tested")
 });
 static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)^(?:my|our)\s(?P<who>.{2,40}?)\s(?:is|has|lives|works|loves|likes|hates|prefers|enjoys|dislikes|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never|moved|also|now|really)\s").expect("tested")
+    Regex::new(r"(?i)^(?:my|our)\s(?P<who>.{2,40}?)\s(?:is|has|lives|works|loves|likes|hates|prefers|enjoys|dislikes|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never|moved|also|now|still|really)\s").expect("tested")
 });
 
 /// The clauses of a sentence about one other person, each with its subject.

@@ -11,7 +11,7 @@ mod transcript;
 use std::ops::Range;
 
 use lines::mask_lines;
-use quote::mask_inline;
+use quote::{mask_inline, mask_inline_speakers};
 use tags::mask_tags;
 
 use super::fence::fence_spans;
@@ -76,6 +76,9 @@ pub fn own_words(text: &str) -> OwnWords<'_> {
             mask_tags(text, &mut masks);
         }
         mask_inline(text, &mut masks);
+        if text.contains(": ") {
+            mask_inline_speakers(text, &mut masks);
+        }
     }
     OwnWords { text, parts: invert(masks, text.len()) }
 }

@@ -1,6 +1,11 @@
 //! Inline code and quotations.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::transcript::is_name;
 
 /// Leaves out `inline code` and quotations that are more than a title.
 pub(super) fn mask_inline(text: &str, masks: &mut Vec<Range<usize>>) {
@@ -21,6 +26,24 @@ pub(super) fn mask_inline(text: &str, masks: &mut Vec<Range<usize>>) {
                 masks.push(start..end);
             }
             from = end;
+        }
+    }
+}
+
+static INLINE_SPEAKER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"[^\s:\x{FF1A}]\s+(?P<from>(?P<name>\p{Lu}\p{Ll}+(?:\s\p{Lu}\p{Ll}+)?):\s+(?:I|I'm|I’m|I've|My|We|Our)\s)",
+    )
+    .expect("tested")
+});
+
+/// Leaves out what another speaker says within a line ("notes from today - Priya: I hate standups"), to the end of the line.
+pub(super) fn mask_inline_speakers(text: &str, masks: &mut Vec<Range<usize>>) {
+    for found in INLINE_SPEAKER.captures_iter(text) {
+        let (Some(from), Some(name)) = (found.name("from"), found.name("name")) else { continue };
+        if is_name(name.as_str()) {
+            let end = text[from.start()..].find('\n').map_or(text.len(), |at| from.start() + at);
+            masks.push(from.start()..end);
         }
     }
 }

@@ -58,8 +58,15 @@ pub(super) fn transcript_start(lines: &[(usize, &str)]) -> Option<usize> {
 }
 
 /// "Tom" or "Mary Ann": a label that may be a speaker's name.
-fn is_name(label: &str) -> bool {
-    const REMARKS: [&str; 12] = [
+pub(super) fn is_name(label: &str) -> bool {
+    const REMARKS: [&str; 19] = [
+        "Question",
+        "Background",
+        "Me",
+        "Hi",
+        "Hello",
+        "Info",
+        "Today",
         "Note",
         "Notes",
         "Also",

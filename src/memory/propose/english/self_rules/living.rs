@@ -20,6 +20,7 @@ patterns! {
     JOINED = r"^i\sADV(?:joined|started\s(?:at|(?:working|work|a\s(?:new\s)?job)\s(?:at|for|with))|got\s(?:a\s(?:new\s)?job|hired|an\soffer)\s(?:at|by|with)|switched\sjobs\sto|changed\sjobs\sto|left\s.{2,40}?\s(?:for|to\sjoin|and\sjoined))\s(.+)";
     LEFT = r"^i\s(?:ADV(?:left|quit|resigned\sfrom)\s(?:my\sjob\s(?:at|with)\s)?|no\slonger\swork\s(?:at|for)\s|do\snot\swork\s(?:at|for)\s|don't\swork\s(?:at|for)\s)(.+)";
     QUIT_JOB = r"^i\sADV(?:quit|left|lost|resigned\sfrom)\smy\sjob$";
+    RETIRED = r"^i\s(?:ADV|just\s)*(?:retired|am\s(?:now\s)?retired)(?:\s(?:from|after|at|in)\s.+|$|\slast\s.+)";
     ROLE_AS = r"^(?:i\sADV|i\sam\sADV)(?:work|working|employed)\sas\s(?:an?\s|the\s)?(.+)|^my\s(?:new\s|current\s)?(?:job|role|job\stitle|title|profession|occupation|position)\sis\s(?:now\s)?(?:an?\s|the\s)?(.+)";
     ROLE_IS = r"^i\sam\sADV(?:an?\s|the\s)((?:[\w'/&.+-]+\s){0,5}?ROLES)(?-u:\b)(?:\s(?P<at>(?:at|for|with)\s.+)|\s(?:in|by|and|specializing|specialising|focused|focusing|working|who|on|of)\s.*|[\s,.].*)?$";
     ROLE_CHANGED = r"^i\s(?:ADV)?(?:(?:got|was|have\sbeen|been)\spromoted\sto|became|am\snow|have\sbecome)\s(?:an?\s|the\s)?((?:[\w'/&.+-]+\s){0,5}?ROLES)(?-u:\b)";
@@ -73,6 +74,10 @@ pub(super) fn work(clause: &str, out: Out<'_>) {
     let changed = if NOW.is_match(clause) { Intent::Change } else { Intent::State };
     if QUIT_JOB.is_match(clause) {
         out.push(Finding::new("work.employer", Value::Null).intent(Intent::Retract));
+    } else if RETIRED.is_match(clause) {
+        for key in ["work.employer", "work.role"] {
+            out.push(Finding::new(key, Value::Null).intent(Intent::Retract));
+        }
     } else if let Some(value) = group(&JOINED, clause) {
         if let Some(value) = company(value).filter(|v| v.starts_with(char::is_uppercase)) {
             out.push(Finding::new("work.employer", value).intent(Intent::Change));
