@@ -1,10 +1,12 @@
 //! What every floor may use: time, randomness, typed ids, secrets and the one error type.
 //!
-//! Nothing here does IO or knows about HTTP, OpenAI or memory. Time and randomness are traits, so
+//! [`fence`] is the reserved span around
+//! all that we add to a request. Nothing here does IO or knows about HTTP, OpenAI or memory. Time and randomness are traits, so
 //! that every test is deterministic; the real ones are made once, in `app`.
 
 mod clock;
 mod error;
+pub mod fence;
 mod id;
 mod random;
 mod secret;

@@ -213,7 +213,14 @@ impl Fitting<'_> {
         let digest_tokens = digest::tokens(&digest, counter, self.rules);
         room = room.saturating_sub(digest_tokens);
         // What bears on the newest message comes before what only keeps the prefix.
-        let spare = room.saturating_sub(policy.memory_tokens);
+        let newest = match &notes.pinned {
+            Some(pinned) => [&pinned.profile, &pinned.recollection]
+                .map(|block| render::block_tokens(block, counter, self.rules))
+                .iter()
+                .sum(),
+            None => policy.memory_tokens,
+        };
+        let spare = room.saturating_sub(newest);
         let earlier = if no_memory { Vec::new() } else { sticky::stays(self.input, self.count, &kept.cut, spare) };
         let earlier_tokens: usize = earlier.iter().map(|stays| stays.tokens).sum();
         let blocks = if no_memory || slow.is_none() || tail.is_none() {

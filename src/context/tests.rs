@@ -555,35 +555,6 @@ mod properties {
         }
 
         #[test]
-        fn no_cache_and_no_other_target_changes_what_is_sent(
-            messages in conversations(), limit in 60_usize..700, smaller in 40_usize..300, memory_tokens in 0_usize..200, task in any::<bool>(),
-        ) {
-            let profile = if task { Profile::Task } else { Profile::Chat };
-            let policy = Policy { memory_tokens, profile, sticky_tokens: 50, ..budget(limit) };
-            let (counter, digests, trails) = (Counter::new(1 << 14), Digests::new(1 << 16), Trails::new(1 << 16));
-            let notes = notes();
-            let sent = |messages: &[Value], policy: &Policy| {
-                let request = decode(&request_of(messages));
-                let chain = chain(&Scope::new("t", "n", "s"), &request);
-                let notes = Notes { earlier: earlier(messages), ..notes.clone() };
-                fit(&FitInput {
-                    request: &request, chain: Some(&chain), notes: &notes, target: &Target::default(), policy, budget_header: None,
-                    counter: &counter, digests: Some(&digests), trails: Some(&trails), strip_own_fence: true, figures: true,
-                }).map(|fitted| (fitted.body, fitted.report))
-            };
-            // A gateway that saw the whole conversation, and a smaller target's turn between.
-            for end in 1..=messages.len() {
-                let _ = sent(&messages[..end], &policy);
-            }
-            let before = sent(&messages, &policy);
-            let _ = sent(&messages, &Policy { max_input_tokens: smaller, ..policy.clone() });
-            prop_assert_eq!(&sent(&messages, &policy), &before);
-            // One that was started a moment ago.
-            let fresh = run(&request_of(&messages), &Notes { earlier: earlier(&messages), ..notes.clone() }, &Target::default(), &policy);
-            prop_assert_eq!(&fresh.map(|fitted| (fitted.body, fitted.report)), &before);
-        }
-
-        #[test]
         fn for_agents_results_are_shortened_and_all_else_is_whole(
             mut messages in conversations(), limit in 300_usize..3000, words in 600_usize..900,
         ) {
@@ -634,6 +605,35 @@ mod properties {
     proptest! {
         // Each case is a whole conversation, request by request.
         #![proptest_config(cases(20))]
+
+        #[test]
+        fn no_cache_and_no_other_target_changes_what_is_sent(
+            messages in conversations(), limit in 60_usize..700, smaller in 40_usize..300, memory_tokens in 0_usize..200, task in any::<bool>(),
+        ) {
+            let profile = if task { Profile::Task } else { Profile::Chat };
+            let policy = Policy { memory_tokens, profile, sticky_tokens: 50, ..budget(limit) };
+            let (counter, digests, trails) = (Counter::new(1 << 14), Digests::new(1 << 16), Trails::new(1 << 16));
+            let notes = notes();
+            let sent = |messages: &[Value], policy: &Policy| {
+                let request = decode(&request_of(messages));
+                let chain = chain(&Scope::new("t", "n", "s"), &request);
+                let notes = Notes { earlier: earlier(messages), ..notes.clone() };
+                fit(&FitInput {
+                    request: &request, chain: Some(&chain), notes: &notes, target: &Target::default(), policy, budget_header: None,
+                    counter: &counter, digests: Some(&digests), trails: Some(&trails), strip_own_fence: true, figures: true,
+                }).map(|fitted| (fitted.body, fitted.report))
+            };
+            // A gateway that saw the whole conversation, and a smaller target's turn between.
+            for end in 1..=messages.len() {
+                let _ = sent(&messages[..end], &policy);
+            }
+            let before = sent(&messages, &policy);
+            let _ = sent(&messages, &Policy { max_input_tokens: smaller, ..policy.clone() });
+            prop_assert_eq!(&sent(&messages, &policy), &before);
+            // One that was started a moment ago.
+            let fresh = run(&request_of(&messages), &Notes { earlier: earlier(&messages), ..notes.clone() }, &Target::default(), &policy);
+            prop_assert_eq!(&fresh.map(|fitted| (fitted.body, fitted.report)), &before);
+        }
 
         #[test]
         fn a_longer_conversation_never_brings_back_what_was_cut(messages in conversations(), limit in 60_usize..700) {

@@ -7,7 +7,7 @@
 //! Pure; knows nothing of stores or of what is kept under a hash.
 
 mod chain;
-pub mod fence;
 
+pub use crate::base::fence;
 pub(crate) use chain::message_text;
 pub use chain::{Chain, Hash, chain, hex, message_hash, start};

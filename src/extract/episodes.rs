@@ -1,9 +1,10 @@
 //! The episodes of one exchange: what was said, by either side.
 
+use crate::base::fence;
 use crate::base::{EpisodeId, Random, Time};
 use crate::memory::gate::gives_orders;
 use crate::memory::normalise::fold;
-use crate::memory::segment::{episode_side, has_fence};
+use crate::memory::segment::episode_side;
 use crate::memory::{Episode, EpisodeKind, EpisodeStatus, Said, Sensitivity, Speaker, Turn};
 
 /// A user's own words weigh more than the reply to them.
@@ -33,7 +34,7 @@ pub(super) fn of(turn: &Turn, now: Time, ids: &dyn Random, tombstoned: &dyn Fn(&
     }
     out.push(episode(turn, said, text, 0, now, ids));
     if let Some(reply) = turn.reply.as_ref().filter(|_| turn.complete)
-        && !has_fence(&reply.text)
+        && !fence::occurs_loosely(&reply.text)
         && let Some(text) = episode_side(&reply.text, Speaker::Assistant)
         && !echoes(&text, turn)
         && !tombstoned(&text)

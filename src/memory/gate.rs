@@ -13,7 +13,7 @@ use super::propose::states;
 use super::schema::KeySchema;
 use super::segment::{has_fence, is_small_talk, own_words, sentences};
 use super::turn::{Speaker, Turn};
-use crate::base::Time;
+use crate::base::{Time, fence};
 
 /// What the gate judges by.
 pub struct GateCx<'a> {
@@ -155,7 +155,7 @@ fn check_words(quote: &str, turn: &Turn) -> Result<bool, Refusal> {
         turn.user.iter().filter(|s| s.role == Speaker::User).any(|said| {
             own_words(&said.text).parts().any(|part| part.contains(quote) || fold(part).contains(&*wanted))
         });
-    if !own || has_fence(quote) {
+    if !own || fence::occurs_loosely(quote) {
         return refuse("not_own_words");
     }
     Ok(turn.shown.iter().any(|shown| shown.contains(quote) || fold(shown).contains(&*wanted)))

@@ -29,6 +29,8 @@ use crate::context::{self, Digests, FitError, FitInput, Fitted, Trails};
 use crate::conversation::Chain;
 use crate::exchange::{Call, Payload, Recalled, Routed};
 use crate::telemetry::{AttemptOutcome, Metrics, OverflowOutcome, names};
+use crate::conversation;
+use crate::memory::Scope;
 use crate::tokens::Counter;
 use crate::wire::{FirstEvent, fault, first_event, scan};
 
@@ -457,9 +459,14 @@ impl Shared {
             let Payload::Chat(chat) = &call.payload else {
                 unreachable!("only chat is fitted");
             };
+            // Without a subject no memory is asked, but what was cut is still known again by its state (design, doubt 3).
+            let own = (how.figures && how.chain.is_none()).then(|| {
+                let (tenant, namespace) = (&call.principal.tenant, &call.identity.namespace);
+                conversation::chain(&Scope::new(Arc::clone(tenant), Arc::clone(namespace), ""), chat)
+            });
             context::fit(&FitInput {
                 request: chat,
-                chain: how.chain.as_deref(),
+                chain: how.chain.as_deref().or(own.as_ref()),
                 notes: &recall.notes,
                 target: &how.target,
                 policy: &call.policy,

@@ -4,13 +4,11 @@
 //! by form alone; it never decides what a sentence means. `talk` tells small talk and one-off tasks; `side` makes
 //! the text of an episode.
 
-mod fence;
 mod own;
 mod sentence;
 mod side;
 mod talk;
 
-pub use fence::{has_fence, without_fence};
 pub use own::{OwnWords, own_words};
 pub use sentence::{Sentence, sentences};
 pub use side::episode_side;

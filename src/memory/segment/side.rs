@@ -1,6 +1,7 @@
 //! The text of an episode: what is kept of one side of an exchange.
 
-use super::{is_one_off_task, is_small_talk, own_words, sentences, without_fence};
+use super::{is_one_off_task, is_small_talk, own_words, sentences};
+use crate::base::fence;
 use crate::memory::language::is_han;
 use crate::memory::turn::Speaker;
 
@@ -23,7 +24,7 @@ fn tokens(text: &str) -> f64 {
 /// `None` for small talk, one-off tasks and sides with nothing of their own.
 #[must_use]
 pub fn episode_side(text: &str, role: Speaker) -> Option<String> {
-    let text = without_fence(text);
+    let text = fence::strip_loosely(text);
     let kept = if role == Speaker::User {
         if is_small_talk(&text) || is_one_off_task(&text) {
             return None;

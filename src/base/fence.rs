@@ -2,12 +2,20 @@
 //!
 //! What stands inside is ours, however it comes back: it is taken out of what is sent, hashed and learned from. Memories
 //! cannot close the fence from inside: [`escape`] takes the `<` of every tag of this name.
+//!
+//! It is read in two ways. What is *sent* and *hashed* loses only spans between our own tags, to the letter ([`strip`]): the client's
+//! bytes are theirs. What is *learned from* loses everything that may have been ours, however it was mangled on its way
+//! ([`strip_loosely`]): a fact that is not learned can be said again, one that we told ourselves cannot be taken back.
+
+mod loose;
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use memchr::memmem;
+
+pub use loose::{occurs_loosely, spans_loosely, strip_loosely};
 
 /// The reserved name.
 pub const NAME: &str = "backstory-notes";
@@ -29,7 +37,11 @@ pub fn contains(text: &str) -> bool {
 /// goes to the end: a reply may have been cut short while it repeated our block.
 #[must_use]
 pub fn strip(text: &str) -> Cow<'_, str> {
-    let spans = spans(text, "\n");
+    without(text, &spans(text, "\n"))
+}
+
+/// Returns a text without these spans of it, which are in order.
+fn without<'a>(text: &'a str, spans: &[Range<usize>]) -> Cow<'a, str> {
     if spans.is_empty() {
         return Cow::Borrowed(text);
     }

@@ -1,10 +1,12 @@
-//! Our own fence, by content: however it comes back, nothing inside is learned from.
+//! The fence however it comes back: escaped, in other case, with attributes, nested, torn. For what is learned from, not for what is sent.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
+
+use super::without;
 
 /// The reserved name, opening or closing; also escaped as in HTML or JSON, in any case, with attributes or white space.
 static TAG: LazyLock<Regex> = LazyLock::new(|| {
@@ -14,7 +16,7 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Whether a text has our fence in it, whole or in part.
 #[must_use]
-pub fn has_fence(text: &str) -> bool {
+pub fn occurs_loosely(text: &str) -> bool {
     // The name has no rarer letters than `k` and `-`; a byte search is far cheaper than the pattern.
     memchr::memchr2_iter(b'b', b'B', text.as_bytes())
         .any(|at| text.as_bytes().get(at..at + 15).is_some_and(|w| w.eq_ignore_ascii_case(b"backstory-notes")))
@@ -22,8 +24,9 @@ pub fn has_fence(text: &str) -> bool {
 }
 
 /// The spans of our fence. Nested fences are one span; one that is not closed goes to the end, one that is not opened began before the text.
-pub(super) fn fence_spans(text: &str) -> Vec<Range<usize>> {
-    if !has_fence(text) {
+#[must_use]
+pub fn spans_loosely(text: &str) -> Vec<Range<usize>> {
+    if !occurs_loosely(text) {
         return Vec::new();
     }
     let mut spans = Vec::new();
@@ -54,19 +57,8 @@ pub(super) fn fence_spans(text: &str) -> Vec<Range<usize>> {
 
 /// The text without our fence.
 #[must_use]
-pub fn without_fence(text: &str) -> Cow<'_, str> {
-    let spans = fence_spans(text);
-    if spans.is_empty() {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    for span in spans {
-        out.push_str(&text[at..span.start]);
-        at = span.end;
-    }
-    out.push_str(&text[at..]);
-    Cow::Owned(out)
+pub fn strip_loosely(text: &str) -> Cow<'_, str> {
+    without(text, &spans_loosely(text))
 }
 
 #[cfg(test)]
@@ -83,7 +75,7 @@ mod tests {
             ("torn tail</backstory-notes> b", " b"),
             ("backstory-notes are a thing", "backstory-notes are a thing"),
         ] {
-            assert_eq!(without_fence(text), left);
+            assert_eq!(strip_loosely(text), left);
         }
     }
 }
