@@ -1,6 +1,6 @@
 //! The rules, the more telling first.
 //!
-//! Word boundaries are ASCII, since the regex engine is slow on the others, and Chinese has none. No rule has a capturing group.
+//! Word boundaries are ASCII, since the regex engine is slow on the others, and Chinese has none. No rule needs a group that captures.
 
 use super::Kind;
 
@@ -120,6 +120,6 @@ pub(super) const RULES: &[(Kind, &str)] = &[
     // Quoted names.
     (
         Kind::Name,
-        "\"[^\"\\s](?:[^\"\n]{0,58}[^\"\\s])?\"|“[^”\n]{2,60}”|「[^」\n]{1,40}」|『[^』\n]{1,40}』|《[^》\n]{1,40}》|【[^】\n]{1,40}】|`[^`\n]{2,60}`",
+        "\"[^\"\\s][^\"\n]{0,59}\"|“[^”\n]{2,60}”|「[^」\n]{1,40}」|『[^』\n]{1,40}』|《[^》\n]{1,40}》|【[^】\n]{1,40}】|`[^`\n]{2,60}`",
     ),
 ];
