@@ -11,7 +11,7 @@ use super::fact::{FactKind, SourceType};
 use super::normalise::{fold, kept, slug};
 use super::propose::states;
 use super::schema::KeySchema;
-use super::segment::{has_fence, is_small_talk, own_words, sentences};
+use super::segment::{is_small_talk, own_words, sentences};
 use super::turn::{Speaker, Turn};
 use crate::base::{Time, fence};
 

@@ -26,11 +26,11 @@ use super::provider::Auth;
 use super::summaries::{Place, Summaries};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{self, Digests, FitError, FitInput, Fitted, Trails};
+use crate::conversation;
 use crate::conversation::Chain;
 use crate::exchange::{Call, Payload, Recalled, Routed};
-use crate::telemetry::{AttemptOutcome, Metrics, OverflowOutcome, names};
-use crate::conversation;
 use crate::memory::Scope;
+use crate::telemetry::{AttemptOutcome, Metrics, OverflowOutcome, names};
 use crate::tokens::Counter;
 use crate::wire::{FirstEvent, fault, first_event, scan};
 

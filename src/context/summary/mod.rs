@@ -5,6 +5,8 @@
 //! sentence with it, and so does an order to the assistant. Who asks, when, and what is kept is `jobs::Summaries`.
 
 mod check;
+#[cfg(test)]
+mod faithful;
 mod grounded;
 mod han;
 mod material;

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::case::{Case, Conversation, Message};
-use crate::base::{ExchangeId, SeededRandom};
+use crate::base::{ExchangeId, SeededRandom, fence};
 use crate::extract::{DecideInput, decide, model};
 use crate::memory::redact::redact_turn;
-use crate::memory::segment::without_fence;
+
 use crate::memory::{Candidate, Fact, KeySchema, Said, Scope, Speaker, Turn};
 use crate::store::Learned;
 
@@ -100,5 +100,5 @@ fn turns(session: usize, conversation: &Conversation, random: &SeededRandom) -> 
 }
 
 fn said(message: &Message, role: Speaker) -> Said {
-    Said { role, text: without_fence(message.text()).into_owned(), hash: String::new() }
+    Said { role, text: fence::strip_loosely(message.text()).into_owned(), hash: String::new() }
 }

@@ -14,7 +14,7 @@ use lines::mask_lines;
 use quote::{mask_inline, mask_inline_speakers};
 use tags::mask_tags;
 
-use super::fence::fence_spans;
+use crate::base::fence::spans_loosely;
 
 /// The parts of a text that are its author's own words, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn own_words(text: &str) -> OwnWords<'_> {
         )
     });
     if suspicious || text.contains("&lt;") {
-        masks.extend(fence_spans(text));
+        masks.extend(spans_loosely(text));
         mask_lines(text, &mut masks);
         if text.contains('<') {
             mask_tags(text, &mut masks);
