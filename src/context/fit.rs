@@ -21,8 +21,6 @@ use super::trail::{Sent, Trail, Trails};
 
 /// Of the budget, this share at most is kept free for memory when something is cut.
 const MEMORY_SHARE: usize = 8;
-/// What a message costs at most beside its values, in tokens.
-const MOST_OVERHEAD: usize = 4;
 /// An error names so many of the largest parts.
 const N_LARGEST: usize = 3;
 
@@ -462,15 +460,13 @@ impl Placed {
     }
 }
 
-/// Whether the length in bytes proves that the request is within its budget: no token is shorter than a byte, and the
-/// overhead of a message is less than its own JSON. Parts are not proven by their length: a short URL may be a large image.
+/// Whether the length in bytes proves that the request is within its budget. Parts are not proven by their length: a short URL
+/// may be a large image; nor are tools, whose overhead may be larger than they are.
 fn proven_small(request: &ChatRequest, target: &Target, budget: Option<usize>) -> bool {
     let Some(budget) = budget else { return true };
     let has_parts = request.messages().iter().any(|m| matches!(m.content, Content::Parts(_)));
     let tools = request.get("tools").or_else(|| request.get("functions")).is_some();
-    // A message of few bytes (`{}`) has more overhead than bytes.
-    let bound = request.body().len() + MOST_OVERHEAD * (request.messages().len() + 1);
-    !has_parts && !tools && target.real_request(bound) <= budget
+    !has_parts && !tools && target.real_request(Counter::at_most(request)) <= budget
 }
 
 /// Changes outside the messages: the model's name and the wish for usage.

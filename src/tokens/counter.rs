@@ -9,6 +9,9 @@ use super::{message, tools};
 /// What every reply is primed with: `<|start|>assistant<|message|>`.
 const REPLY_PRIMING: usize = 3;
 
+/// A message of no text costs at most so much; so does the priming.
+const MOST_PER_MESSAGE: usize = 5;
+
 /// Marks in a cache's domain what a text was counted as.
 const TEXT: u32 = 1 << 16;
 const MESSAGE: u32 = 2 << 16;
@@ -54,6 +57,20 @@ impl Counter {
     /// Loads the vocabulary of nearly all models, so that the first request does not wait for it.
     pub fn warm_up(&self) {
         self.text(Encoding::O200k, "ready");
+    }
+
+    /// Returns a bound of a request's tokens that costs next to nothing: no token is shorter than a byte. It does not hold for parts
+    /// and tool schemas.
+    #[must_use]
+    pub fn at_most(request: &ChatRequest) -> usize {
+        let bytes = request.body().len();
+        // Messages and calls of few bytes (`{}`) have more overhead than bytes.
+        let calls_tools = |message: &Message| message.tool_calls.is_some();
+        if request.messages().iter().any(calls_tools) {
+            2 * bytes
+        } else {
+            bytes + MOST_PER_MESSAGE * (request.messages().len() + 1)
+        }
     }
 
     /// Returns the tokens of a text.
@@ -251,6 +268,38 @@ mod tests {
         for text in hostile.iter().map(String::as_str).chain(plain) {
             assert_eq!(counter.text(Encoding::O200k, text), o200k.encode_ordinary(text).len());
             assert_eq!(counter.text(Encoding::Cl100k, text), cl100k.encode_ordinary(text).len());
+        }
+    }
+
+    /// A message with any of its members, or none.
+    fn message() -> impl Strategy<Value = Value> {
+        let text = r#"\PC{0,12}|[ "\\\n]{0,12}"#;
+        let call = prop_oneof![
+            Just(json!({})),
+            (text, text).prop_map(|(n, a)| json!({"function": {"name": n, "arguments": a}}))
+        ];
+        let member = prop_oneof![
+            text.prop_map(|text| ("content", Value::from(text))),
+            text.prop_map(|text| ("name", Value::from(text))),
+            text.prop_map(|text| ("role", Value::from(text))),
+            text.prop_map(|text| ("refusal", Value::from(text))),
+            Just(("content", Value::Null)),
+            Just(("role", "assistant".into())),
+            Just(("function_call", json!({}))),
+            prop::collection::vec(call, 0..4).prop_map(|calls| ("tool_calls", calls.into())),
+        ];
+        prop::collection::vec(member, 0..5)
+            .prop_map(|members| members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_has_at_most_as_many_tokens_as_its_bytes_allow(messages in prop::collection::vec(message(), 1..12)) {
+            let request = request(&json!({"model": "", "messages": messages}));
+            for encoding in [Encoding::O200k, Encoding::Cl100k] {
+                let total = Counter::new(0).request(encoding, &request).total;
+                prop_assert!(total <= Counter::at_most(&request), "{total} of {}", Counter::at_most(&request));
+            }
         }
     }
 

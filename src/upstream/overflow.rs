@@ -126,7 +126,7 @@ struct Patterns {
 static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     // `N` stands for a number, which some write with commas.
     let regex = |pattern: &str| {
-        let pattern = format!("(?i){}", pattern.replace('N', r"(\d[\d,_]*)"));
+        let pattern = format!("(?i){}", pattern.replace('N', "([0-9][0-9,_]*)"));
         Regex::new(&pattern).expect("a test reads all patterns")
     };
     let all = |patterns: &[&str]| patterns.iter().map(|pattern| regex(pattern)).collect();
@@ -139,11 +139,11 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
             r"maximum (?:allowed )?(?:context|prompt|model|sequence|input) (?:length|window)(?: is| of|:)? (?:only )?\(?N",
             r"context (?:length|size|window) (?:is|of) (?:only )?N",
             r"tokens > N maximum",
-            r"exceed context limit: \d+ \+ \d+ > N",
+            r"exceed context limit: [0-9]+ \+ [0-9]+ > N",
             r"maximum number of tokens allowed \(N\)",
             r"input token count.{0,60}supports up to N",
             r"too large for model with N maximum context length",
-            r"current length is \d+ while limit is N",
+            r"current length is [0-9]+ while limit is N",
             r"available context size \(N",
             r"tokens`? \+ `?max_new_tokens`? must be <= N",
             r"inputs` must have less than N tokens",
@@ -151,9 +151,9 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
             r"number of tokens in the prompt cannot exceed N",
             r"number of tokens \(prompt and prediction\) cannot exceed N",
             r"exceeded model token limit: N",
-            r"token count of \d+ exceeds the limit of N",
+            r"token count of [0-9]+ exceeds the limit of N",
             r"exceed context window of N",
-            r"range of input length should be \[\d+, ?N\]",
+            r"range of input length should be \[[0-9]+, ?N\]",
             r"\(context length N\)",
             r"configured context size is N",
         ]),
