@@ -69,6 +69,7 @@ fn learner(store: &Arc<dyn Store>, ids: Arc<dyn Random>) -> ExtractLearner {
             ids: &*ids,
             tombstoned: args.barred,
             mentioning: args.mentioning,
+            boilerplate: None,
         })
     };
     let facts = Arc::new(StoreFacts::new(Arc::clone(store)));
@@ -91,6 +92,7 @@ fn decide_alone() {
             ids: &ids,
             tombstoned: &|_| false,
             mentioning: &|_| Vec::new(),
+            boilerplate: None,
         }));
     }
     spent.wall += wall.elapsed();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::base::{EpisodeId, Random};
-use crate::extract::{self, DecideInput};
+use crate::extract::{self, Boilerplate, DecideInput};
 use crate::jobs::{Decide, DecideArgs, FactSource, LearnObserver};
 use crate::memory::{Action, Fact, Schemas, Scope};
 use crate::recall::Recall;
@@ -71,6 +71,7 @@ pub(super) fn decide(
     metrics: Arc<Metrics>,
     rules: bool,
 ) -> Arc<Decide> {
+    let boilerplate = Boilerplate::new(&*random);
     Arc::new(move |args: DecideArgs<'_>| {
         let begun = Instant::now();
         let span = tracing::debug_span!(names::EXTRACT, backstory.exchange.id = %args.turn.exchange);
@@ -85,6 +86,7 @@ pub(super) fn decide(
                 ids: &*random,
                 tombstoned: args.barred,
                 mentioning: args.mentioning,
+                boilerplate: Some(&boilerplate),
             })
         });
         let namespace = &args.turn.scope.namespace;

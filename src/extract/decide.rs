@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::episodes;
+use super::{Boilerplate, episodes};
 use crate::base::{EpisodeId, FactId, ProposalId, Random, Time};
 use crate::memory::arbitrate::{ArbitrateCx, Verdict, arbitrate};
 use crate::memory::gate::{GateCx, gate};
@@ -32,6 +32,8 @@ pub struct DecideInput<'a> {
     pub tombstoned: &'a dyn Fn(&str) -> bool,
     /// The stored episodes of the scope that mention a value.
     pub mentioning: &'a dyn Fn(&str) -> Vec<EpisodeId>,
+    /// The sentences that apps put into the user role; none = not looked for.
+    pub boilerplate: Option<&'a Boilerplate>,
 }
 
 impl std::fmt::Debug for DecideInput<'_> {
@@ -107,8 +109,15 @@ fn nothing(input: &DecideInput<'_>) -> Learned {
 
 /// One candidate through gate and arbitration; it sees the changes of those before it.
 fn one(candidate: Candidate, input: &DecideInput<'_>, facts: &mut Cow<'_, [Arc<Fact>]>, learned: &mut Learned) {
+    let boilerplate = |quote: &str| input.boilerplate.is_some_and(|all| all.is_seen(input.turn, quote));
     let known = |candidate: &Candidate| says_the_same(facts, candidate);
-    let cx = GateCx { turn: input.turn, schema: input.schema, tombstoned: input.tombstoned, known: &known };
+    let cx = GateCx {
+        turn: input.turn,
+        schema: input.schema,
+        tombstoned: input.tombstoned,
+        known: &known,
+        boilerplate: &boilerplate,
+    };
     let mut proposal = Proposal {
         id: ProposalId::generate(input.now, input.ids),
         exchange: Some(input.turn.exchange),

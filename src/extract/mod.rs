@@ -4,6 +4,7 @@
 //! does no IO; the worker that claims exchanges, calls it and stores the result is in `jobs`. Nothing here ever learns a
 //! fact from the assistant, a tool or a document. What a model proposes takes the same way ([`model`]).
 
+mod boilerplate;
 mod decide;
 mod episodes;
 pub mod model;
@@ -11,4 +12,5 @@ pub mod model;
 #[cfg(test)]
 mod tests;
 
+pub use boilerplate::Boilerplate;
 pub use decide::{DecideInput, decide, decide_episodes, decide_proposed};

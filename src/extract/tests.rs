@@ -48,6 +48,7 @@ fn decide_with(
         ids: &random,
         tombstoned,
         mentioning,
+        boilerplate: None,
     })
 }
 

@@ -25,6 +25,8 @@ pub struct GateCx<'a> {
     pub tombstoned: &'a dyn Fn(&str) -> bool,
     /// Whether a current fact says the same: such a candidate can reinforce and bring nothing new.
     pub known: &'a dyn Fn(&Candidate) -> bool,
+    /// Whether the sentence of a quote is put there by the app.
+    pub boilerplate: &'a dyn Fn(&str) -> bool,
 }
 
 impl std::fmt::Debug for GateCx<'_> {
@@ -43,7 +45,7 @@ pub struct Refusal {
 }
 
 /// Every reason for which the gate refuses.
-pub const REASONS: [&str; 13] = [
+pub const REASONS: [&str; 14] = [
     "no_evidence",
     "not_the_user",
     "not_own_words",
@@ -53,6 +55,7 @@ pub const REASONS: [&str; 13] = [
     "not_stated",
     "small_talk",
     "tombstoned",
+    "boilerplate",
     "orders",
     "secret",
     "no_value",
@@ -127,6 +130,9 @@ pub fn gate(mut candidate: Candidate, cx: &GateCx<'_>) -> Result<Candidate, Refu
         check_orders(&candidate, cx.schema)?;
         if (cx.tombstoned)(quote) {
             return refuse("tombstoned");
+        }
+        if (cx.boilerplate)(quote) {
+            return refuse("boilerplate");
         }
     }
     // Who says again what we showed means it; but only what is known already, so that no echo ever brings anything new.
@@ -308,15 +314,14 @@ mod tests {
     }
 
     fn judge(candidate: Candidate, turn: &Turn) -> Result<Candidate, Refusal> {
-        gate(
-            candidate,
-            &GateCx {
-                turn,
-                schema: KeySchema::builtin(),
-                tombstoned: &|text| text == "I collect stamps",
-                known: &|c| c.key == "location.home" && c.value == "Minsk",
-            },
-        )
+        let cx = GateCx {
+            turn,
+            schema: KeySchema::builtin(),
+            tombstoned: &|text| text == "I collect stamps",
+            known: &|c| c.key == "location.home" && c.value == "Minsk",
+            boilerplate: &|quote| quote == "I shop at Acme",
+        };
+        gate(candidate, &cx)
     }
 
     fn reason(candidate: Candidate, text: &str) -> &'static str {
@@ -391,6 +396,7 @@ mod tests {
             ),
             "secret"
         );
+        assert_eq!(reason(model("note.shop", "Acme", "I shop at Acme"), "I shop at Acme"), "boilerplate");
         assert_eq!(reason(model("note.x", "  ", "I live in Oslo"), "I live in Oslo"), "no_value");
         let mut repeated = turn("I live in Oslo");
         repeated.repeated = true;

@@ -147,6 +147,8 @@ label! {
         SmallTalk = "small_talk",
         /// It was erased or deleted before.
         Tombstoned = "tombstoned",
+        /// The app says it to several subjects.
+        Boilerplate = "boilerplate",
         /// It gives orders to the assistant.
         Orders = "orders",
         /// It holds a secret.

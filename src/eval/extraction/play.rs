@@ -50,6 +50,7 @@ impl Known {
             ids: &self.random,
             tombstoned: &|_| false,
             mentioning: &|_| Vec::new(),
+            boilerplate: None,
         };
         let learned: Learned = match proposed {
             None => decide(&input),

@@ -57,6 +57,8 @@ impl WindowReader for ModelReader {
             ids: &*self.ids,
             tombstoned: args.barred,
             mentioning: args.mentioning,
+            // The rules have counted this turn already, and a model reads no more of it than they do.
+            boilerplate: None,
         };
         decide_model(&input, candidates)
     }

@@ -121,7 +121,7 @@ fn target<'f>(turn: &Turn, facts: &'f [Arc<Fact>], old: Option<&str>) -> Option<
     let mentioned = current().filter(|f| {
         let value = f.value_text().to_lowercase();
         let value = liking(&value).map_or(&*value, |(_, what)| what);
-        value.chars().count() >= 2 && lower.contains(&value)
+        value.chars().count() >= 2 && lower.contains(value)
     });
     if let Some(fact) = mentioned.max_by_key(|f| f.confirmed_at) {
         return Some(fact);
