@@ -21,6 +21,7 @@ mod memory;
 mod prefix;
 mod process;
 mod properties;
+mod quality;
 mod recall;
 mod routing;
 mod stream;

@@ -40,7 +40,7 @@ static FORGET: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// "Do you remember …?", "remember when …", "I remember …" are no requests.
 static NOT_A_REQUEST: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)^(?:when|how|the (?:time|day|first|last)|me\??$|me from|what (?:i|we|you)|our (?:last|previous|first)|us|anything|everything|where|who|why|if|whether|it$|this$|that$)(?-u:\b)").expect("tested")
+    Regex::new(r"(?i)^(?:when|how|the (?:time|day|first|last)|me\??$|me from|what (?:i|we|you)|our (?:last|previous|first)|us|anything|everything|where|who|why|if|whether|time (?:we|i|you|when)|it$|this$|that$)(?-u:\b)").expect("tested")
 });
 
 /// Whether a text begins with such a request.

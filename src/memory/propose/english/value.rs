@@ -116,7 +116,13 @@ pub(super) fn name(text: &str) -> Option<String> {
         words.truncate(at);
     }
     let first = words.first()?.to_lowercase();
-    const NO_NAME: [&str; 40] = [
+    const NO_NAME: [&str; 46] = [
+        "pronounced",
+        "spelled",
+        "spelt",
+        "written",
+        "misspelled",
+        "missing",
         "a",
         "an",
         "the",

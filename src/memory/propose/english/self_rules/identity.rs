@@ -17,6 +17,7 @@ patterns! {
     PHONE = r"^(?:my\s(?:new\s|work\s|home\s|personal\s|private\s|current\s|cell\s?|mobile\s|tele)*(?:phone|cell|mobile|number)(?:\snumber)?\s(?:is|has\schanged\sto|changed\sto)\s(?:now\s)?|you\scan\s(?:reach|call|text)\sme\s(?:at|on|under)\s)([+(]?\d.+)";
     RELATIVE_NAME = r"^(?:my|our)\sRELATIVES(?:'?s\s(?:name(?:'s|\sis)|called)|\sis\s(?:called|named)|\sgoes\sby)\s(?:now\s)?(?P<name>.+)|^i\sam\smarried\sto\s(?P<spouse>.+)";
     NAMED_RELATIVE = r"^my\sRELATIVES,?\s(?P<name>(?-i:\p{Lu}\p{Ll}+)),?\s(?-i:[a-z]+)(?:\s|$)";
+    RELATIVES_NAMES = r"^(?:my|our)\s(?P<rels>kid|child|children|son|daughter|brother|sister|cat|dog)s?(?:'s|s'|')?\s(?:names\sare|are\s(?:called|named))\s(?P<names>.+)";
     HAVE_RELATIVE = r"^(?:i|we)\s(?:ADV)(?:have|has|adopted|got)\s(?:an?|one|two|three|four|a\snew)\s(?:\w+[\s-]){0,2}?RELATIVESs?(?:\s|,\s)(?:named|called|whose\snames?\s(?:is|are))\s(?P<name>.+)";
     LANGUAGE = r"^my\s(?:native|first|preferred|mother|main|primary)\s(?:language|tongue)\sis\s(?:now\s)?(LANGUAGES)(?-u:\b)|^i\s(?:ADV)(?:prefer|prefer\sto\s(?:speak|write|chat|talk|communicate)(?:\sin)?|prefer\s(?:speaking|writing|chatting|communicating)(?:\sin)?|only\sspeak|mainly\sspeak|mostly\sspeak)\s(LANGUAGES)$";
     SPEAK_ONLY = r"^i\s(?:(?:only|mainly|mostly|just)\sspeak|speak\s(?:only|mainly|mostly))\s(LANGUAGES)$";
@@ -110,6 +111,14 @@ fn family(clause: &str, out: Out<'_>) {
             _ => return,
         };
         put(&format!("family.{end}"), name(value).filter(|n| n.starts_with(char::is_uppercase)), out);
+    } else if let Some(found) = RELATIVES_NAMES.captures(clause) {
+        let key = format!(
+            "family.{}",
+            relative(if found["rels"].eq_ignore_ascii_case("children") { "child" } else { &found["rels"] })
+        );
+        for value in members(&found["names"]).into_iter().filter(|n| n.starts_with(char::is_uppercase)) {
+            out.push(Finding::new(key.clone(), value));
+        }
     } else if let Some(found) = HAVE_RELATIVE.captures(clause) {
         let key = format!("family.{}", relative(&found["rel"]));
         for value in members(&found["name"]).into_iter().filter(|n| n.starts_with(char::is_uppercase)) {

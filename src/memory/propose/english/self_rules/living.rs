@@ -12,7 +12,7 @@ use crate::memory::propose::Finding;
 use crate::memory::schema::ValueType;
 
 patterns! {
-    HOME = r"^(?:i\sADV|we\sADV|i\sam\sADV|we\sare\sADV|(?:i|we)\shave\sbeen\s)(?:live|reside|living|based|located|settled)\s(?:now\s|together\s|alone\s|just\s)*(?:in|at|near|on|outside)\s(.+)|^my\s(?:new\s|home\s|current\s|postal\s|mailing\s)*address\s(?:is|has\schanged\sto)\s(?:now\s)?(.+)|^(?:my\shome\sis|home\s(?:for\sme\s)?is)\s(?:now\s)?(?:in\s)?(.+)";
+    HOME = r"^(?:i\sADV|we\sADV|i\sam\sADV|we\sare\sADV|(?:i|we)\shave\sbeen\s)(?:live|reside|living|based|located|settled)\s(?:now\s|together\s|alone\s|just\s|with\s(?:my|our|the|a|two|three|\d)\s?[\w\s]{2,28}?\s)*(?:in|at|near|on|outside)\s(.+)|^my\s(?:new\s|home\s|current\s|postal\s|mailing\s)*address\s(?:is|has\schanged\sto)\s(?:now\s)?(.+)|^(?:my\shome\sis|home\s(?:for\sme\s)?is)\s(?:now\s)?(?:in\s)?(.+)";
     MOVED = r"^(?:i|we)\sADV(?:moved|relocated)\s(?:house\s|home\s|recently\s|back\s|over\s|away\s|just\s|permanently\s|here\s)*(?:from\s(?P<from>.+?)\s)?(?:back\s)?(?:in\s)?to\s(?P<to>.+)";
     HOME_ENDED = r"^(?:i|we)\s(?:no\slonger\s(?:live|reside)|am\sno\slonger\s(?:living|based)|stopped\sliving)\s(?:in|at)\s(.+)|^(?:i|we)\s(?:do\snot|don't)\slive\s(?:in|at)\s(.+?)\s(?:any\s?more|now)";
     WORK_PLACE = r"^(?:i\sADV|i\sam\sADV)(?:work|working)\s(?:in|out\sof|from)\s(.+)|^my\soffice\sis\s(?:now\s)?(?:in|at|on)\s(.+)";
@@ -133,12 +133,23 @@ fn split_employer(text: &str) -> (&str, Option<&str>) {
 
 fn company(text: &str) -> Option<String> {
     let text = phrase(text)?;
-    let text =
-        [" as ", " in ", " on ", " from ", " where ", " doing ", " and ", " remotely", " full-time", " part-time"]
-            .iter()
-            .filter_map(|w| text.find(w))
-            .min()
-            .map_or(text, |at| &text[..at]);
+    let text = [
+        " as ",
+        " in ",
+        " on ",
+        " from ",
+        " where ",
+        " doing ",
+        " studying ",
+        " and ",
+        " remotely",
+        " full-time",
+        " part-time",
+    ]
+    .iter()
+    .filter_map(|w| text.find(w))
+    .min()
+    .map_or(text, |at| &text[..at]);
     let first = text.split(' ').next().unwrap_or(text).to_lowercase();
     let vague = [
         "my", "home", "myself", "it", "that", "this", "his", "her", "their", "night", "weekends", "money", "fun",

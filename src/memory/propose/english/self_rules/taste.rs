@@ -53,6 +53,10 @@ pub(super) fn favourite(clause: &str, out: Out<'_>) {
 }
 
 fn topic_value(topic: &str, value: &str, out: Out<'_>) {
+    // "My favourite thing about this" is about the talk.
+    if topic.split(' ').any(|w| ["thing", "part", "about", "one", "bit", "of"].contains(&w.to_lowercase().as_str())) {
+        return;
+    }
     let value = phrase(value).map(|v| strip_words(v, &["a", "an", "the"])).filter(|v| !is_pronoun(v));
     if let (Some(end), Some(value)) =
         (slug(&topic.to_lowercase().replace("colour", "color"), 4), value.and_then(|v| tidy(v, ValueType::Text)))
