@@ -18,6 +18,7 @@ mod keys;
 mod learning;
 mod limits;
 mod memory;
+mod memory_api;
 mod prefix;
 mod process;
 mod properties;

@@ -67,7 +67,7 @@ pub(super) async fn merge(
     for _ in 0..TRIES {
         let from = visible(&api, &call.caller, &call.scope, id).await?;
         let into = visible(&api, &call.caller, &call.scope, body.into).await?;
-        check_version(&from, expected)?;
+        check_version(&api, &call, &from, expected).await?;
         let cx = EditCx { now: api.clock.now(), ids: &*api.random, actor: call.caller.editor() };
         let changes = merged(&from, &into, &cx).map_err(refused)?;
         if apply(&api, &call.scope, &changes).await? {

@@ -43,7 +43,7 @@ pub(super) async fn edit(
     let _turn = api.turns.take(&call.scope).await;
     for _ in 0..TRIES {
         let fact = visible(api, &call.caller, &call.scope, id).await?;
-        check_version(&fact, expected)?;
+        check_version(api, call, &fact, expected).await?;
         let existing = existing(api, &call.scope, new_key.unwrap_or(&fact.key)).await?;
         let cx = EditCx { now: api.clock.now(), ids: &*api.random, actor: call.caller.editor() };
         let changes = decide(&fact, &existing, &cx)?;
@@ -114,12 +114,16 @@ async fn read_all(api: &Shared, scope: &Scope, filter: &FactFilter, max: usize) 
     }
 }
 
-/// Compares a fact with the version that the caller expects.
-pub(super) fn check_version(fact: &Fact, expected: Option<i64>) -> Answer<()> {
+/// Compares a fact with the version that the caller expects. The refusal shows both: the fact as the caller knows it, and as it is.
+pub(super) async fn check_version(api: &Shared, call: &Write, fact: &Fact, expected: Option<i64>) -> Answer<()> {
     let Some(expected) = expected.filter(|&expected| expected != fact.version) else { return Ok(()) };
+    let history = api.store.history(&call.scope, fact.id).await?;
+    let known = history.iter().map(|entry| &entry.fact).find(|known| known.version == expected);
+    let known = known.filter(|known| call.caller.sees(known.sensitivity)).map(render::object);
     let public = format!("the fact has version {}, and the change expects {expected}", fact.version);
     Err(ApiError::new(ErrorKind::Conflict, public)
         .beside("versions", json!({ "expected": expected, "current": fact.version }))
+        .beside("expected", known)
         .beside("current", render::object(fact)))
 }
 

@@ -232,7 +232,7 @@ pub(super) async fn delete(
             "the fact is locked or an operator's: a key with may_edit is needed",
         ));
     }
-    check_version(&fact, expected)?;
+    check_version(&api, &call, &fact, expected).await?;
     if !api.store.delete_fact(&call.scope, id, api.clock.now()).await? {
         return Err(no_such());
     }
