@@ -251,7 +251,22 @@ async fn an_export_is_taken_in_by_another_gateway() {
     assert_eq!(other.shown("bob", "What colour is my bike?").await, "");
 }
 
-// The same from the command line, with ChatGPT's own export.
+// smaramwbc/statewave#236, by way of an import: what gives way to it does not come back through an episode.
+#[tokio::test]
+async fn a_value_that_gives_way_to_an_import_does_not_come_back_through_an_episode() {
+    let stack = plain().await;
+    stack.tell("ann", "My wifi network at home is called bluewhale and the router stands in the hall.").await;
+    let fact = json!({ "key": "note.wifi", "value": "bluewhale" });
+    call(&stack, "POST", "/facts", fact).await.must_be(201);
+    let newer = json!({ "key": "note.wifi", "value": "redfox" });
+    stack.ask("POST", "/memory/v1/facts").user("bea").json(&newer).send().await.must_be(201);
+    let body = json!({ "from": { "subject": "bea" }, "to": { "subject": "ann" } });
+    call(&stack, "POST", "/copy", body).await.must_be(200);
+    let shown = stack.shown("ann", "What is my wifi network at home called?").await;
+    assert!(shown.contains("redfox") && !shown.contains("bluewhale"), "{shown}");
+}
+
+// An export and an import from the command line, with ChatGPT's own export.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_line_moves_memories_out_and_in() {
     let stack = plain().await;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::call::{Filter, Write, body_error};
 use super::edits::{TRIES, existing, schema};
 use super::error::{Answer, ApiError};
+use super::mentions::{Gone, mark};
 use super::{Shared, render};
 use crate::base::{ErrorKind, Time};
 use crate::memory::edit::{EditCx, NewFact, created_by_api};
@@ -140,11 +141,13 @@ pub(super) struct Taker<'a> {
     /// Where the lines come from.
     pub(super) origin: Option<String>,
     done: Taken,
+    /// Values of the scope that gave way.
+    gone: Vec<Gone>,
 }
 
 impl<'a> Taker<'a> {
     pub(super) fn new(api: &'a Shared, scope: &'a Scope, actor: Actor) -> Self {
-        Self { api, scope, actor, origin: None, done: Taken::default() }
+        Self { api, scope, actor, origin: None, done: Taken::default(), gone: Vec::new() }
     }
 
     fn refuse(&mut self, number: u64, reason: String) {
@@ -221,6 +224,9 @@ impl<'a> Taker<'a> {
             match self.api.store.apply(self.scope, &changes).await {
                 Ok(_) => {
                     self.done.facts += 1;
+                    let gave_way = changes[replayed..].iter().map(|change| &change.fact);
+                    let gave_way = gave_way.filter(|fact| fact.id != last.id && !fact.is_current());
+                    self.gone.extend(gave_way.map(|fact| Gone { fact: fact.id, value: fact.value_text() }));
                     return Ok(());
                 }
                 Err(StoreError::Conflict { .. }) => {}
@@ -283,6 +289,10 @@ impl<'a> Taker<'a> {
     /// Tells the caches, and says what was done.
     pub(super) async fn finish(self) -> Answer<Taken> {
         self.api.changed.changed(self.scope);
+        if !self.gone.is_empty() {
+            mark(self.api, self.scope, &self.gone).await?;
+            self.api.changed.changed(self.scope);
+        }
         Ok(self.done)
     }
 }

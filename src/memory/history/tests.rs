@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::base::SeededRandom;
 use crate::memory::edit::{self, EditCx, FactPatch, NewFact};
+use crate::memory::export::origin;
+use crate::memory::import::{self, Target};
 use crate::memory::merge::merge;
-use crate::memory::{Actor, FactChange, KeySchema};
+use crate::memory::{Actor, FactChange, KeySchema, Scope};
 
 const START: Time = Time(1_700_000_000_000);
 const STEP: i64 = 1000;
@@ -226,6 +228,16 @@ proptest! {
             let mut holding: Vec<_> = holding.map(|f| (f.id, f.value.clone())).collect();
             holding.sort_by_key(|(id, _)| *id);
             were.push((at(now), holding));
+        }
+        // Exported and taken in where it came from, each history is the same, row by row.
+        let scope = Scope::new("acme", "support", "ann");
+        let target = Target::new(&scope, Some(&origin(&scope)), true);
+        for rows in &kept.histories {
+            let last = rows.last().expect("a fact has a history").fact.clone();
+            let replayed = import::fact(&last, rows.clone(), KeySchema::builtin(), &target).expect("it was taken once");
+            let replayed: Vec<_> = replayed.iter().map(|c| (&c.fact, c.action, c.actor, &c.reason, c.at)).collect();
+            let were: Vec<_> = rows.iter().map(|r| (&r.fact, r.action, r.actor, &r.reason, r.at)).collect();
+            prop_assert_eq!(replayed, were);
         }
         // By what was known then, each state is as it was.
         for (then, holding) in were {
