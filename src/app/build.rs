@@ -217,6 +217,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let bridge = summaries.as_ref().map(|summaries| {
         Arc::new(Bridge {
             summaries: Arc::clone(summaries),
+            digests: Arc::clone(&digests),
             clock: Arc::clone(&clock),
             deadline: config.recall.deadline,
             has_store: degraded.is_none(),

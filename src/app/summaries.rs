@@ -18,6 +18,8 @@ use crate::upstream::{Place, Summaries};
 #[derive(Debug)]
 pub(super) struct Bridge {
     pub(super) summaries: Arc<jobs::Summaries>,
+    /// Those of the requests themselves.
+    pub(super) digests: Arc<Digests>,
     pub(super) clock: Arc<dyn Clock>,
     /// How long a request waits to hear which summary its cut uses.
     pub(super) deadline: Duration,
@@ -56,6 +58,11 @@ impl Summaries for Bridge {
         let known = digests.chosen(&state);
         if (blind && owner.durable) || known.as_ref().is_some_and(|chosen| chosen.epoch == owner.epoch) {
             return false;
+        }
+        // A preview has digests of its own; what holds for the requests themselves holds for it too.
+        let live = look.then(|| self.digests.chosen(&state)).flatten();
+        if let Some(chosen) = live.filter(|chosen| chosen.epoch == owner.epoch) {
+            return digests.choose(state, chosen).summary.is_some();
         }
         let now = self.clock.now();
         let asked = async {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 
-use crate::conversation::{Hash, fence, message_text};
+use crate::conversation::{Chain, Hash, fence, message_text};
 use crate::tokens::{Counter, Rules};
 use crate::wire::{ChatRequest, Role};
 
@@ -120,7 +120,7 @@ impl Digests {
     }
 
     /// Returns the digest of the messages whose last state is `state`.
-    pub(super) fn get_or(&self, key: Key, make: impl FnOnce() -> Arc<str>) -> Arc<str> {
+    fn get_or(&self, key: Key, make: impl FnOnce() -> Arc<str>) -> Arc<str> {
         if let Some(made) = self.made.get(&key) {
             return made;
         }
@@ -135,16 +135,46 @@ pub(super) fn max_tokens(budget: usize) -> usize {
     MAX_TOKENS.min(budget / BUDGET_SHARE)
 }
 
+/// Returns the digest of the messages before `first_kept`, with the summary that was settled for this cut, and what it rests on. One
+/// that was made before is found by the conversation's `known` states.
+pub(super) fn stand_in(
+    request: &ChatRequest,
+    first_kept: usize,
+    room: usize,
+    known: Option<(&Digests, &Chain)>,
+    counter: &Counter,
+    rules: Rules,
+) -> (Arc<str>, DigestBy) {
+    let make = |covered| digest(request, first_kept, covered, room, counter, rules);
+    let known = known.and_then(|(digests, chain)| Some((digests, chain.prefixes.get(..first_kept)?.split_last()?)));
+    let Some((digests, (&state, before))) = known else { return (make(None), DigestBy::Extract) };
+    let summary = digests.chosen(&state).and_then(|chosen| chosen.summary);
+    // Which messages it tells of is read off the chain.
+    let covered = summary.as_ref().and_then(|summary| {
+        let is_last = summary.covers == state;
+        let up_to = if is_last { first_kept } else { before.iter().rposition(|s| *s == summary.covers)? + 1 };
+        Some((summary.covers, Covered { text: &summary.text, up_to }))
+    });
+    let key = (state, room, rules, covered.map(|(covers, _)| covers));
+    let digest = digests.get_or(key, || make(covered.map(|(_, covered)| covered)));
+    let by = match (&*digest, covered) {
+        ("", _) => DigestBy::None,
+        (_, None) => DigestBy::Extract,
+        (_, Some(_)) => DigestBy::Summary,
+    };
+    (digest, by)
+}
+
 /// A summary, and the first message that it does not tell of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Covered<'a> {
-    pub(super) text: &'a str,
-    pub(super) up_to: usize,
+struct Covered<'a> {
+    text: &'a str,
+    up_to: usize,
 }
 
 /// Returns the digest of the messages before `first_kept`, fence included, of at most `room` tokens; empty when there is
 /// nothing worth it.
-pub(super) fn digest(
+fn digest(
     request: &ChatRequest,
     first_kept: usize,
     summary: Option<Covered<'_>>,

@@ -8,7 +8,7 @@ use crate::wire::{ChatRequest, Content, Patches, Role, Span};
 
 use super::budget::Allowance;
 use super::cut::{self, Cut, Item, Limits};
-use super::digest::{self, Covered, DigestBy, Digests};
+use super::digest::{self, DigestBy, Digests};
 use super::notes::Notes;
 use super::place::{self, Place};
 use super::policy::{Overflow, Policy, Profile, Target};
@@ -357,26 +357,8 @@ impl Fitting<'_> {
         let Some(most) = [most, most / 2, most / 4].into_iter().find(|&step| step <= room) else {
             return Default::default();
         };
-        let make = |covered| digest::digest(request, cut.first_kept, covered, most, counter, self.rules);
-        let known = digests.zip(chain).and_then(|(digests, chain)| {
-            let before = &chain.prefixes[..cut.first_kept];
-            Some((digests, before, *before.last()?))
-        });
-        let Some((digests, before, state)) = known else { return (make(None), DigestBy::Extract) };
-        let summary = digests.chosen(&state).and_then(|chosen| chosen.summary);
-        // Which messages it tells of is read off the chain.
-        let covered = summary.as_ref().and_then(|summary| {
-            let up_to = before.iter().rposition(|state| *state == summary.covers)? + 1;
-            Some(Covered { text: &summary.text, up_to })
-        });
-        let covers = covered.and(summary.as_ref()).map(|summary| summary.covers);
-        let digest = digests.get_or((state, most, self.rules, covers), || make(covered));
-        let by = match (&*digest, covered) {
-            ("", _) => DigestBy::None,
-            (_, None) => DigestBy::Extract,
-            (_, Some(_)) => DigestBy::Summary,
-        };
-        (digest, by)
+        let known = digests.zip(chain);
+        digest::stand_in(request, cut.first_kept, most, known, counter, self.rules)
     }
 
     fn rows(&self, kept: &Kept) -> Vec<MessageRow> {

@@ -11,6 +11,7 @@ mod grounded;
 mod han;
 mod material;
 mod prompt;
+mod words;
 
 use serde::{Deserialize, Serialize};
 
