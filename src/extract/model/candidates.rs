@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::item::Item;
 use crate::base::ExchangeId;
 use crate::memory::language::{detect, is_han};
-use crate::memory::normalise::{fold, tidy};
+use crate::memory::normalise::{fold, names_the_same, tidy};
 use crate::memory::propose::{speaks_of, standing_facet};
 use crate::memory::segment::{is_fiction, is_payload_task, own_words, sentences};
 use crate::memory::{
@@ -55,7 +55,7 @@ fn candidate(item: Item, turn: &Turn, keys: &KeySchema) -> Candidate {
     Candidate {
         kind: rule.map_or_else(|| kind_of(&item.kind), |rule| rule.kind),
         source_type: if is_said(&text, &item.evidence) { SourceType::UserStated } else { SourceType::Inferred },
-        about: item.about.or_else(|| speaks_of(&item.evidence).filter(|_| !key.starts_with("family."))),
+        about: about(&key, item.about, &text, &item.evidence),
         lasting: item.lasting && !is_supposed(&item.evidence, turn),
         language: detect(&item.evidence).to_owned(),
         evidence: Evidence {
@@ -75,6 +75,14 @@ fn candidate(item: Item, turn: &Turn, keys: &KeySchema) -> Candidate {
         entities: item.entities,
         by: ProposedBy::Model,
     }
+}
+
+/// Whom it is about: what the model says, or what the words say where it is silent. Who the speaker's family is, is about the speaker.
+fn about(key: &str, named: Option<String>, value: &str, evidence: &str) -> Option<String> {
+    let Some(relation) = key.strip_prefix("family.") else {
+        return named.or_else(|| speaks_of(evidence));
+    };
+    named.filter(|about| !names_the_same(about, value) && !names_the_same(about, relation))
 }
 
 /// The key in the form of ours: lower case, and the name that people use for it counts too.

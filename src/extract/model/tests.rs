@@ -270,6 +270,18 @@ fn another_persons_trait_is_filed_under_that_person_whatever_the_model_says() {
 }
 
 #[test]
+fn who_belongs_to_the_family_is_about_the_user() {
+    let text = "My sister Anna lives in Bergen";
+    let mut anna = item("family.sister", "Anna", "My sister Anna");
+    for about in [json!(null), json!("sister"), json!("my sister Anna"), json!("Anna")] {
+        anna["about"] = about;
+        assert_eq!(facts_of(text, &answer(&[anna.clone()])), ["family.sister = Anna"]);
+    }
+    let home = item("location.home", "Bergen", text);
+    assert_eq!(facts_of(text, &answer(&[home])), ["location.home = Bergen (sister Anna)"]);
+}
+
+#[test]
 fn suppositions_questions_and_tasks_leave_nothing() {
     for (text, evidence) in [
         ("If I were vegan, what could I eat?", "I were vegan"),

@@ -75,7 +75,7 @@ pub(crate) async fn a_turn_waits_once_however_often_it_is_queued(store: &dyn Sto
     assert_eq!(store.queue_turns("me", &[queued(1, "talk")], &RULES, NOW).await.unwrap().queued, 0);
     // A retry of the same user turn is another exchange.
     let retry = QueuedTurn { turn_key: "turn-1".to_owned(), ..queued(2, "talk") };
-    assert_eq!(store.queue_turns("me", &[retry.clone()], &RULES, NOW).await.unwrap().queued, 0);
+    assert_eq!(store.queue_turns("me", std::slice::from_ref(&retry), &RULES, NOW).await.unwrap().queued, 0);
     // Once it was learned, and its window is gone, its retry is known by that.
     let outcome = store.learn("me", &[learned(1, &scope, 0)]).await.unwrap();
     assert_eq!(outcome, [LearnOutcome::Applied { revision: 0 }]);
