@@ -102,6 +102,7 @@ macro_rules! contract_suite {
                       a_window_decided_on_an_older_revision_is_stale_and_stays
                       a_window_that_was_lost_stores_nothing
                       a_window_that_failed_waits_and_one_that_is_given_up_leaves_dead_letters
+                      what_waited_in_vain_for_a_month_is_swept
                       what_rests_on_a_turn_takes_it_along_when_it_is_deleted
                       a_tenant_that_spent_what_it_may_waits_until_the_next_day }
             changes { every_change_has_its_place_and_none_comes_twice

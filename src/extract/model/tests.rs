@@ -458,7 +458,7 @@ fn a_thousand_turns_whose_model_repeats_what_it_was_shown_add_nothing() {
         said.before = Some(Said { role: Speaker::Assistant, text: said.shown[0].clone(), hash: String::new() });
         let user = asked(std::slice::from_ref(&said), &facts, Sensitivity::Sensitive, Rung::Schema).user;
         let known = user.lines().filter(|line| line.contains(" = ") || line.contains("You said"));
-        let echoed = known.chain(said.shown[0].lines());
+        let echoed = known.chain(said.shown[0].lines().skip(2).take(2));
         // The known facts, as the model was shown them, with themselves or with the block for evidence.
         let mut items: Vec<_> = echoed.map(|line| item("note.echo", line, line)).collect();
         items.push(item("preference.stamps", "stamps", "likes: stamps"));

@@ -186,6 +186,15 @@ pub(crate) async fn a_tenant_that_spent_what_it_may_waits_until_the_next_day(sto
     assert!(claimed(store, "w", 24 * 3600).await.is_some());
 }
 
+pub(crate) async fn what_waited_in_vain_for_a_month_is_swept(store: &dyn Store) {
+    queue(store, &scope("ann"), &[1, 2]).await;
+    let month = 30 * 24 * 3600;
+    store.sweep(NOW.plus_seconds(month), NOW, 100).await.unwrap();
+    assert_eq!(store.window_depth(DAY, None).await.unwrap().turns, 2);
+    store.sweep(NOW.plus_seconds(month + 1), NOW, 100).await.unwrap();
+    assert_eq!(store.window_depth(DAY, None).await.unwrap(), WindowDepth::default());
+}
+
 /// Design, doubt 14: the same words do not bring back what was deleted, however a model quotes them.
 pub(crate) async fn what_rests_on_a_turn_takes_it_along_when_it_is_deleted(store: &dyn Store) {
     let scope = scope("ann");

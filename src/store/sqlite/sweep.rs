@@ -26,6 +26,19 @@ const PROPOSALS: &str = "
 const DEAD_LETTERS: &str = "
     DELETE FROM dead_letters WHERE rowid IN (SELECT rowid FROM dead_letters WHERE dead_at < ?1 LIMIT ?2)";
 
+/// Turns that waited in vain for a model: it was taken out of the configuration, or is always behind.
+const WINDOW_TURNS: &str = "
+    DELETE FROM window_turns WHERE rowid IN (
+        SELECT t.rowid FROM window_turns t JOIN windows w ON w.id = t.window_id WHERE w.opened_at < ?1 LIMIT ?2)";
+
+const WINDOWS: &str = "
+    DELETE FROM windows WHERE id IN (
+        SELECT w.id FROM windows w WHERE w.opened_at < ?1
+          AND NOT EXISTS (SELECT 1 FROM window_turns t WHERE t.window_id = w.id) LIMIT ?2)";
+
+/// So long turns wait for a model at most, in seconds: 30 days.
+const WINDOW_SECONDS: i64 = 30 * 24 * 3600;
+
 impl SqliteStore {
     pub(super) async fn sweep_rows(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError> {
         let steps = [
@@ -35,6 +48,8 @@ impl SqliteStore {
             (EXCHANGES, trace_before),
             (PROPOSALS, trace_before),
             (DEAD_LETTERS, trace_before),
+            (WINDOW_TURNS, now.plus_seconds(-WINDOW_SECONDS)),
+            (WINDOWS, now.plus_seconds(-WINDOW_SECONDS)),
         ];
         let mut left = u64::from(max_rows);
         for (sql, before) in steps {
