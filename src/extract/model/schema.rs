@@ -51,8 +51,7 @@ mod tests {
     fn the_schema_is_strict() {
         let item = &schema()["properties"]["memories"]["items"];
         assert_eq!(item["required"].as_array().map(Vec::len), item["properties"].as_object().map(|p| p.len()));
-        let has = |name: &&str| item["properties"].get(*name).is_some();
-        assert!(MEMBERS.iter().all(|name| has(name)));
+        assert!(MEMBERS.iter().all(|name| item["properties"].get(name).is_some()));
         assert_eq!(item["additionalProperties"], false);
     }
 }
