@@ -140,7 +140,6 @@ fn next_tag(text: &str, from: usize, closing: bool) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{decode_lossy, encode_string};
     use proptest::prelude::*;
 
     #[test]
@@ -200,12 +199,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_literal_is_stripped_as_its_text_is(text in texts()) {
-            let literal = encode_string(&text);
+            let literal = serde_json::to_string(&text).unwrap();
             let mut rest = literal.clone();
             for span in spans_in_literal(&literal).into_iter().rev() {
                 rest.replace_range(span, "");
             }
-            prop_assert_eq!(decode_lossy(&rest), strip(&text));
+            prop_assert_eq!(serde_json::from_str::<String>(&rest).unwrap(), strip(&text));
         }
 
         #[test]
