@@ -21,7 +21,11 @@ use crate::telemetry::{Held, Metrics};
 /// Refuses with 503 when `max_concurrency` requests are being served. It does not queue: a client that retries is
 /// better off than one that waits unseen.
 #[derive(Clone, Debug)]
-pub struct Admit {
+pub struct Admit(Arc<Shared>);
+
+/// One pointer to clone per request, not two.
+#[derive(Debug)]
+struct Shared {
     permits: Arc<Semaphore>,
     metrics: Arc<Metrics>,
 }
@@ -30,7 +34,7 @@ impl Admit {
     /// Makes the layer over permits that several routes may share.
     #[must_use]
     pub fn new(permits: Arc<Semaphore>, metrics: Arc<Metrics>) -> Self {
-        Self { permits, metrics }
+        Self(Arc::new(Shared { permits, metrics }))
     }
 }
 
@@ -63,7 +67,7 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let Ok(permit) = Arc::clone(&self.shared.permits).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.shared.0.permits).try_acquire_owned() else {
             return Box::pin(async {
                 Err(GatewayError::new(
                     ErrorKind::Overloaded,
@@ -72,7 +76,7 @@ where
                 .with_retry_after(Duration::from_secs(1)))
             });
         };
-        let held = (permit, self.shared.metrics.in_flight());
+        let held = (permit, self.shared.0.metrics.in_flight());
         let reply = self.inner.call(request);
         Box::pin(async move {
             let reply = reply.await?;

@@ -26,4 +26,4 @@ pub use recall::Recall;
 pub use record::{Record, RecordSettings, context_header, memory_header};
 pub use reserve::{Reservation, Reserve};
 pub use respond::{Arrived, Respond, respond};
-pub use stage::{Stage, StageLayer};
+pub use stage::{Stage, StageLayer, Then};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
@@ -28,6 +29,12 @@ use crate::store::{StateKey, TurnState};
 use crate::telemetry::{Direction, Metrics, PromptPart, PromptTurn};
 use crate::upstream::{Learned, Reported, UpstreamBody};
 use crate::wire::Usage;
+
+const EXCHANGE: HeaderName = HeaderName::from_static("x-backstory-exchange");
+const TARGET: HeaderName = HeaderName::from_static("x-backstory-target");
+const MEMORY: HeaderName = HeaderName::from_static("x-backstory-memory");
+const CONTEXT: HeaderName = HeaderName::from_static("x-backstory-context");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Tees replies. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -176,6 +183,8 @@ impl Outcome {
                 self.shared.learned_of_targets.reported(&Reported { target, request, report, usage, at });
             }
         }
+        // Without a place in the outbox nobody keeps what would be put together here.
+        let slot = slot?;
         let ended = Ended {
             state: self.state.take(),
             reply: ending.text,
@@ -184,7 +193,7 @@ impl Outcome {
             at: self.shared.clock.now(),
         };
         let finished = turn::finished(&self.call, &self.recall, self.answered.as_ref(), ended)?;
-        Some(slot?.finish(finished))
+        Some(slot.finish(finished))
     }
 
     /// Turns upstream's answer into the client's reply.
@@ -195,20 +204,20 @@ impl Outcome {
         let sse = parts.headers.get(CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"text/event-stream"));
 
         let headers = &mut parts.headers;
-        set(headers, "x-backstory-exchange", &self.call.stamp.exchange.to_string());
-        set(headers, "x-backstory-target", &format!("{target}; attempts={attempts}"));
+        set(headers, EXCHANGE, self.call.stamp.exchange.to_string());
+        set(headers, TARGET, format!("{target}; attempts={attempts}"));
         let memory = memory_header(&self.recall, fitted.as_ref(), full);
-        set(headers, "x-backstory-memory", &memory);
+        set(headers, MEMORY, memory.clone());
         let context = fitted.as_ref().and_then(context_header).unwrap_or_default();
         if !context.is_empty() {
-            set(headers, "x-backstory-context", &context);
+            set(headers, CONTEXT, context.clone());
         }
         let with_memory = fitted.as_ref().is_some_and(Fitted::shows_memory);
         if with_memory {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
         if sse {
-            headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+            headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
             let cache = if with_memory { "no-store, no-cache, no-transform" } else { "no-cache, no-transform" };
             headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
             // A stream that we may add to or take from has no length of upstream's.
@@ -343,8 +352,8 @@ pub fn context_header(fitted: &Fitted) -> Option<String> {
     Some(text)
 }
 
-fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(HeaderName::from_static(name), value);
+fn set(headers: &mut HeaderMap, name: HeaderName, value: String) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
+        headers.insert(name, value);
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use tower::{Layer, Service};
 use tracing::Instrument;
@@ -18,6 +19,8 @@ use crate::base::{Clock, ErrorKind, ExchangeId, GatewayError, Random, RequestId}
 use crate::exchange::Stamp;
 use crate::telemetry::{Label, Metrics, Outcome, Route, names};
 use crate::wire::fault::envelope;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A request with its names and times.
 #[derive(Debug)]
@@ -104,8 +107,8 @@ where
                     Ok(reply) => reply,
                     Err(error) => respond(&error, stamp.id),
                 };
-                if let Ok(id) = HeaderValue::from_str(&stamp.id.to_string()) {
-                    reply.headers_mut().insert("x-request-id", id);
+                if let Ok(id) = HeaderValue::from_maybe_shared(Bytes::from(stamp.id.to_string())) {
+                    reply.headers_mut().insert(X_REQUEST_ID, id);
                 }
                 shared.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
                 Ok(reply)

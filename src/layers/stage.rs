@@ -1,12 +1,11 @@
 //! An `async fn` as a tower layer.
 
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tower::{Layer, Service};
+use tower::{Layer, Service, ServiceExt};
 
 use crate::base::GatewayError;
 
@@ -28,27 +27,31 @@ impl<S> StageLayer<S> {
     pub fn new(stage: S) -> Self {
         Self(Arc::new(stage))
     }
+
+    /// Puts another stage behind.
+    #[must_use]
+    pub fn then<N>(self, next: N) -> StageLayer<Then<S, N>> {
+        StageLayer::new(Then(self.0, next))
+    }
 }
 
 impl<S, T> Layer<T> for StageLayer<S> {
     type Service = Staged<S, T>;
 
     fn layer(&self, inner: T) -> Self::Service {
-        Staged { stage: Arc::clone(&self.0), inner, marker: PhantomData }
+        Staged { shared: Arc::new((Arc::clone(&self.0), inner)) }
     }
 }
 
-/// A service with a [`Stage`] in front of it.
+/// A service with a [`Stage`] in front of it. One pointer, however much stands behind it: it is cloned for each request.
 #[derive(Debug)]
 pub struct Staged<S, T> {
-    stage: Arc<S>,
-    inner: T,
-    marker: PhantomData<fn() -> S>,
+    shared: Arc<(Arc<S>, T)>,
 }
 
-impl<S, T: Clone> Clone for Staged<S, T> {
+impl<S, T> Clone for Staged<S, T> {
     fn clone(&self) -> Self {
-        Self { stage: Arc::clone(&self.stage), inner: self.inner.clone(), marker: PhantomData }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -57,25 +60,42 @@ where
     In: Send + 'static,
     S: Stage<In>,
     S::Out: 'static,
-    T: Service<S::Out, Error = GatewayError> + Clone + Send + 'static,
+    T: Service<S::Out, Error = GatewayError> + Clone + Send + Sync + 'static,
     T::Future: Send,
 {
     type Response = T::Response;
     type Error = GatewayError;
     type Future = Pin<Box<dyn Future<Output = Result<T::Response, GatewayError>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GatewayError>> {
+        // What stands behind is asked when its turn comes.
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, input: In) -> Self::Future {
-        // The service that was polled ready is the one to call; the clone stays behind.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
-        let stage = Arc::clone(&self.stage);
+        let shared = Arc::clone(&self.shared);
         Box::pin(async move {
+            let (stage, inner) = &*shared;
             let out = stage.run(input).await?;
-            inner.call(out).await
+            inner.clone().oneshot(out).await
         })
+    }
+}
+
+/// One stage behind another, as one: nothing is boxed or cloned between the two.
+#[derive(Debug)]
+pub struct Then<A, B>(Arc<A>, B);
+
+impl<In, A, B> Stage<In> for Then<A, B>
+where
+    In: Send,
+    A: Stage<In>,
+    B: Stage<A::Out>,
+{
+    type Out = B::Out;
+
+    async fn run(&self, input: In) -> Result<Self::Out, GatewayError> {
+        let between = self.0.run(input).await?;
+        self.1.run(between).await
     }
 }

@@ -3,7 +3,6 @@
 //! A router boxes and clones for each request, which these two have no use for. What is decided before routing (who may talk
 //! to us at all) and after it (a panic is a 500) is the same for both.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use futures_util::FutureExt;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tower::{Service, ServiceExt};
+use tower::Service;
 
 use super::guard;
 use super::routes::router;
@@ -80,15 +79,12 @@ impl Front {
             _ => None,
         };
         match direct {
-            Some(stack) => infallible(stack.clone().oneshot(request).await),
+            Some(stack) => stack.answer(request).await,
             None => {
-                let reply = infallible(self.0.router.clone().call(request.map(Body::new)).await);
+                let reply = self.0.router.clone().call(request.map(Body::new)).await;
+                let reply = reply.unwrap_or_else(|never| match never {});
                 reply.map(|body| body.map_err(Into::into).boxed_unsync())
             }
         }
     }
-}
-
-fn infallible<T>(result: Result<T, Infallible>) -> T {
-    result.unwrap_or_else(|never| match never {})
 }

@@ -1,12 +1,14 @@
 //! The data plane, in one visible place.
 
 use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceBuilder};
 
 use crate::app::App;
@@ -19,8 +21,24 @@ use crate::layers::{
 use crate::telemetry::Route;
 use crate::upstream::UpstreamBody;
 
-/// The data plane as one service.
-pub type Gateway<B> = BoxCloneSyncService<Request<B>, Response<ReplyBody>, Infallible>;
+/// The data plane as one function: shared by all requests, and its type is erased once.
+pub struct Gateway<B>(Box<dyn Fn(Request<B>) -> Answering + Send + Sync>);
+
+/// What answers one request.
+type Answering = Pin<Box<dyn Future<Output = Result<Response<ReplyBody>, Infallible>> + Send>>;
+
+impl<B> Gateway<B> {
+    /// Answers one request.
+    pub async fn answer(&self, request: Request<B>) -> Response<ReplyBody> {
+        (self.0)(request).await.unwrap_or_else(|never| match never {})
+    }
+}
+
+impl<B> fmt::Debug for Gateway<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gateway")
+    }
+}
 
 /// Composes the data plane for one route, outermost first. This function is the only place that decides order.
 pub fn gateway<B, U>(app: &App, kind: Kind, upstream: U) -> Gateway<B>
@@ -30,11 +48,29 @@ where
     U: Service<Recalled<()>, Response = Routed<UpstreamBody>, Error = GatewayError> + Clone + Send + Sync + 'static,
     U::Future: Send + 'static,
 {
-    let exchange = ServiceBuilder::new()
+    let stages = StageLayer::new(Authenticate(Arc::clone(&app.keys))) // Arrived -> Authenticated
+        // After the key is known: strangers cannot make us read a body.
+        .then(Decode { kind, max_body_bytes: app.settings.max_body_bytes }) // -> Decoded
+        .then(Identify {
+            policies: Arc::clone(&app.settings.policies),
+            learn: app.settings.learn,
+            subjects: Some(Arc::clone(&app.subjects)),
+        }) // -> Call
         // The key's limits and a place in the outbox, taken before any work is done and spent exactly once.
-        .layer(StageLayer::new(Reserve::new(app.recording(), Arc::clone(&app.limits)))) // Call -> Funded
+        .then(Reserve::new(app.recording(), Arc::clone(&app.limits))) // -> Funded
         // Memory is best effort: a failed or slow recall yields none, and is counted.
-        .layer(StageLayer::new(app.recall_stage())) // Funded -> Recalled
+        .then(app.recall_stage()); // -> Recalled
+
+    let route = match kind {
+        Kind::Chat => Route::Chat,
+        Kind::Embeddings => Route::Embeddings,
+    };
+    let stack = ServiceBuilder::new()
+        // Above this line there are no errors, only replies.
+        .layer(Respond::new(Arc::clone(&app.clock), Arc::clone(&app.random), Arc::clone(&app.metrics), route))
+        // The permit is held by the reply's body, not by its future. Above all work, so that a refusal costs nothing.
+        .layer(Admit::new(Arc::clone(&app.permits), Arc::clone(&app.metrics)))
+        .layer(stages)
         // Below everything that refuses, so that each request it sees has an outcome; it sees every byte of the reply.
         .layer(Record::new(RecordSettings {
             states: Arc::clone(&app.states),
@@ -49,27 +85,7 @@ where
         // Aliases, attempts, and in each of them Fit and Send.
         .service(upstream);
 
-    let route = match kind {
-        Kind::Chat => Route::Chat,
-        Kind::Embeddings => Route::Embeddings,
-    };
-    let stack = ServiceBuilder::new()
-        // Above this line there are no errors, only replies.
-        .layer(Respond::new(Arc::clone(&app.clock), Arc::clone(&app.random), Arc::clone(&app.metrics), route))
-        // The permit is held by the reply's body, not by its future. Above all work, so that a refusal costs nothing.
-        .layer(Admit::new(Arc::clone(&app.permits), Arc::clone(&app.metrics)))
-        .layer(StageLayer::new(Authenticate(Arc::clone(&app.keys)))) // Arrived -> Authenticated
-        // After the key is known: strangers cannot make us read a body.
-        .layer(StageLayer::new(Decode { kind, max_body_bytes: app.settings.max_body_bytes })) // -> Decoded
-        .layer(StageLayer::new(Identify {
-            policies: Arc::clone(&app.settings.policies),
-            learn: app.settings.learn,
-            subjects: Some(Arc::clone(&app.subjects)),
-        })) // -> Call
-        .service(exchange);
-
-    // One box: a longer builder type makes compile time explode.
-    BoxCloneSyncService::new(stack)
+    Gateway(Box::new(move |request| stack.clone().call(request)))
 }
 
 impl App {
