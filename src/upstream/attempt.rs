@@ -1,6 +1,8 @@
 //! One request to one target, and what its answer means for the next step.
 
 use std::error::Error;
+use std::future::Future;
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +12,7 @@ use reqwest::Url;
 
 use super::body::{BodyLimits, UpstreamBody};
 use super::provider::Provider;
-use crate::exchange::Credential;
+use crate::exchange::{Credential, Payload};
 use crate::wire::fault;
 
 /// Error bodies are read up to this size, to mask keys and to see what they say.
@@ -56,7 +58,31 @@ pub(super) fn judge(status: StatusCode, client_key: bool) -> Next {
     }
 }
 
-/// Sends one request and waits for the header of the answer, at most for `header_timeout` (zero = for ever).
+/// Posts a JSON body to where its kind of request goes, and waits for the header of the answer, at most for `header_timeout` (zero = for ever).
+pub(super) async fn post(
+    provider: &Provider,
+    payload: &Payload,
+    headers: HeaderMap,
+    body: Bytes,
+    header_timeout: Duration,
+    limits: BodyLimits,
+) -> Result<Response<UpstreamBody>, AttemptError> {
+    let Some(direct) = provider.direct() else {
+        let url = provider.url_for(payload);
+        return send(provider, Method::POST, url, headers, body.into(), header_timeout, limits).await;
+    };
+    let answer = within(provider, header_timeout, direct.post(payload, headers, body)).await?;
+    let answer = answer.map_err(|error| {
+        let cause = innermost(&error);
+        let timed_out = cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::TimedOut);
+        failed(provider, header_timeout, timed_out, cause.to_string())
+    })?;
+    let (mut parts, body) = answer.into_parts();
+    let body = UpstreamBody::new(body.into(), &mut parts.headers, limits);
+    Ok(Response::from_parts(parts, body))
+}
+
+/// Sends one request to any URL and waits for the header of the answer, at most for `header_timeout` (zero = for ever).
 pub(super) async fn send(
     provider: &Provider,
     method: Method,
@@ -69,21 +95,24 @@ pub(super) async fn send(
     let mut request = reqwest::Request::new(method, url);
     *request.headers_mut() = headers;
     *request.body_mut() = Some(body);
-    let sent = provider.http().execute(request);
-    let answer =
-        if header_timeout.is_zero() { Ok(sent.await) } else { tokio::time::timeout(header_timeout, sent).await };
-    let answer = answer
-        .map_err(|_| AttemptError::Timeout { provider: provider.name.clone(), after: header_timeout })?
-        .map_err(|error| {
-            if error.is_timeout() {
-                AttemptError::Timeout { provider: provider.name.clone(), after: header_timeout }
-            } else {
-                AttemptError::Unreachable { provider: provider.name.clone(), reason: root_cause(error) }
-            }
-        })?;
+    let answer = within(provider, header_timeout, provider.http().execute(request)).await?;
+    let answer = answer.map_err(|error| failed(provider, header_timeout, error.is_timeout(), root_cause(error)))?;
     let (mut parts, body) = Response::from(answer).into_parts();
-    let body = UpstreamBody::new(body, &mut parts.headers, limits);
+    let body = UpstreamBody::new(body.into(), &mut parts.headers, limits);
     Ok(Response::from_parts(parts, body))
+}
+
+async fn within<F: Future>(provider: &Provider, header_timeout: Duration, sent: F) -> Result<F::Output, AttemptError> {
+    if header_timeout.is_zero() {
+        return Ok(sent.await);
+    }
+    let waited = tokio::time::timeout(header_timeout, sent).await;
+    waited.map_err(|_| AttemptError::Timeout { provider: provider.name.clone(), after: header_timeout })
+}
+
+fn failed(provider: &Provider, after: Duration, timed_out: bool, reason: String) -> AttemptError {
+    let provider = provider.name.clone();
+    if timed_out { AttemptError::Timeout { provider, after } } else { AttemptError::Unreachable { provider, reason } }
 }
 
 /// Masks the key that was sent in an error body, should it stand there (design, doubt 22). Other answers are not touched.
@@ -111,18 +140,15 @@ pub(super) async fn masked(
 
 /// The innermost cause: "connection refused" rather than "error sending request for url (…)".
 pub(super) fn root_cause(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut cause: &dyn Error = &error;
+    innermost(&error.without_url()).to_string()
+}
+
+fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    cause.to_string()
-}
-
-/// A JSON body for an upstream request.
-#[must_use]
-pub(super) fn json(bytes: Bytes) -> reqwest::Body {
-    reqwest::Body::from(bytes)
+    cause
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use http_body::{Body, Frame};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyStream;
+use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{ReaderStream, StreamReader};
 
@@ -33,17 +34,56 @@ pub enum UpstreamBodyError {
 
 /// Silence and length limits of one body. Zero = none.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BodyLimits {
+pub(super) struct BodyLimits {
     /// Until the first bytes.
-    pub first: Duration,
+    pub(super) first: Duration,
     /// Between bytes.
-    pub idle: Duration,
+    pub(super) idle: Duration,
     /// For the whole body; not for streams.
-    pub total: Duration,
+    pub(super) total: Duration,
+}
+
+/// A body as it comes from the wire.
+pub(super) enum Wire {
+    /// By the short way.
+    Direct(Incoming),
+    /// By way of `reqwest`.
+    General(reqwest::Body),
+}
+
+impl From<Incoming> for Wire {
+    fn from(body: Incoming) -> Self {
+        Self::Direct(body)
+    }
+}
+
+impl From<reqwest::Body> for Wire {
+    fn from(body: reqwest::Body) -> Self {
+        Self::General(body)
+    }
+}
+
+impl Body for Wire {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match self.get_mut() {
+            Self::Direct(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::General(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Direct(body) => body.size_hint(),
+            Self::General(body) => body.size_hint(),
+        }
+    }
 }
 
 enum Inner {
-    Plain(reqwest::Body),
+    Plain(Wire),
     Decoded(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
 }
 
@@ -70,7 +110,7 @@ impl UpstreamBody {
     /// Wraps a body. One that is compressed although `identity` was asked for is decoded, and its headers mended: we and
     /// the client have to be able to read it (Kong/kong#14893).
     #[must_use]
-    pub fn new(body: reqwest::Body, headers: &mut HeaderMap, limits: BodyLimits) -> Self {
+    pub(super) fn new(body: Wire, headers: &mut HeaderMap, limits: BodyLimits) -> Self {
         let encoding = headers.get(CONTENT_ENCODING).and_then(|v| v.to_str().ok()).map(str::to_ascii_lowercase);
         let inner = match encoding.as_deref() {
             Some("gzip" | "x-gzip") => Inner::Decoded(Box::pin(ReaderStream::new(GzipDecoder::new(reader(body))))),
@@ -119,9 +159,7 @@ impl UpstreamBody {
         }
         loop {
             let polled = match &mut self.inner {
-                Inner::Plain(body) => Pin::new(body)
-                    .poll_frame(cx)
-                    .map(|frame| frame.map(|frame| frame.map_err(|e| UpstreamBodyError::Broken(Box::new(e))))),
+                Inner::Plain(body) => Pin::new(body).poll_frame(cx).map_err(UpstreamBodyError::Broken),
                 Inner::Decoded(stream) => stream.poll_next_unpin(cx).map(|bytes| {
                     bytes.map(|bytes| bytes.map(Frame::data).map_err(|e| UpstreamBodyError::Broken(Box::new(e))))
                 }),
@@ -190,7 +228,7 @@ impl UpstreamBody {
     }
 }
 
-fn reader(body: reqwest::Body) -> StreamReader<impl Stream<Item = io::Result<Bytes>> + Send, Bytes> {
+fn reader(body: Wire) -> StreamReader<impl Stream<Item = io::Result<Bytes>> + Send, Bytes> {
     let frames = BodyStream::new(body).filter_map(|frame| {
         std::future::ready(match frame {
             Ok(frame) => frame.into_data().ok().map(Ok),

@@ -6,6 +6,7 @@
 mod ask;
 mod attempt;
 mod body;
+mod direct;
 mod headers;
 mod health;
 mod learned;

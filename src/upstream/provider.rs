@@ -6,9 +6,13 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue};
 use reqwest::Url;
 
+use super::direct::Direct;
 use crate::base::{GatewayError, Secret};
 use crate::exchange::{Credential, Payload};
 use crate::memory::Sensitivity;
+
+/// How long an idle connection is kept.
+pub(super) const POOL_IDLE: Duration = Duration::from_secs(60);
 
 /// How we authenticate to a provider.
 #[derive(Clone, Debug)]
@@ -53,6 +57,7 @@ pub struct Provider {
     chat: Url,
     embeddings: Url,
     http: reqwest::Client,
+    direct: Option<Direct>,
 }
 
 impl fmt::Debug for Provider {
@@ -72,12 +77,13 @@ impl Provider {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
+        let connect_timeout = config.connect_timeout;
         let mut http = client()
             // A redirect would carry the credentials to a host that nobody named.
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(config.connect_timeout)
+            .connect_timeout(connect_timeout)
             .tcp_nodelay(true)
-            .pool_idle_timeout(Duration::from_secs(60));
+            .pool_idle_timeout(POOL_IDLE);
         if is_loopback(&base) {
             http = http.no_proxy();
         }
@@ -89,7 +95,8 @@ impl Provider {
             url
         };
         let (chat, embeddings) = (under("chat/completions"), under("embeddings"));
-        Ok(Self { name, auth, headers, max_sensitivity, base, chat, embeddings, http })
+        let direct = Direct::new(&chat, &embeddings, connect_timeout);
+        Ok(Self { name, auth, headers, max_sensitivity, base, chat, embeddings, http, direct })
     }
 
     /// The URL for a payload.
@@ -126,6 +133,11 @@ impl Provider {
         &self.http
     }
 
+    /// The short way to this provider, where there is one.
+    pub(super) fn direct(&self) -> Option<&Direct> {
+        self.direct.as_ref()
+    }
+
     /// The `Authorization` value for a request, and whether it is the client's own key.
     #[must_use]
     pub fn authorization(&self, credential: &Credential) -> (Option<HeaderValue>, bool) {
@@ -158,7 +170,7 @@ fn sensitive(mut value: HeaderValue) -> HeaderValue {
     value
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,
         Some(host) => host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()),

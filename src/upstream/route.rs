@@ -226,7 +226,7 @@ impl Shared {
                 continue;
             }
             let mut prepared = match self.prepare(request, target, &self.digests, false).await {
-                Ok(prepared) => prepared,
+                Ok(prepared) => Some(prepared),
                 // A target with a larger window may still take it.
                 Err(error) if error.kind == ErrorKind::ContextLength && more => {
                     refused = Some(error);
@@ -234,9 +234,10 @@ impl Shared {
                 }
                 Err(error) => return Err(error),
             };
+            let tries = self.retry.attempts.max(1);
             let mut refitted = false;
             let mut repeat = 0;
-            while repeat < self.retry.attempts.max(1) {
+            while repeat < tries {
                 if repeat > 0 {
                     tokio::time::sleep(backoff(repeat, spread(call))).await;
                 }
@@ -251,7 +252,10 @@ impl Shared {
                     gen_ai.request.model = target.label,
                     backstory.attempt = attempts,
                 );
-                let outcome = self.attempt(request, target, prepared.clone(), more).instrument(span).await;
+                // Kept only for a repeat that may come.
+                let sent = if repeat + 1 < tries { prepared.clone() } else { prepared.take() };
+                let Some(sent) = sent else { break };
+                let outcome = self.attempt(request, target, sent, more).instrument(span).await;
                 match outcome {
                     Ok((response, prepared)) => {
                         target.health.succeeded();
@@ -274,7 +278,7 @@ impl Shared {
                             && let Some(again) = self.refit(request, target, &answer.1, &overflow).await
                         {
                             self.metrics.overflows.inc(OverflowOutcome::Refitted);
-                            prepared = again;
+                            prepared = Some(again);
                             continue;
                         }
                         self.metrics.overflows.inc(OverflowOutcome::Passed);
@@ -354,13 +358,9 @@ impl Shared {
         target: &Target,
         attempts: u32,
     ) -> Routed<UpstreamBody> {
-        Routed {
-            response,
-            fitted: prepared.fitted,
-            target: target.label.clone(),
-            attempts,
-            withhold_usage: prepared.asked_usage,
-        }
+        // What was sent is not needed any more, however long the reply takes.
+        let fitted = prepared.fitted.map(|fitted| Fitted { body: Bytes::new(), ..fitted });
+        Routed { response, fitted, target: target.label.clone(), attempts, withhold_usage: prepared.asked_usage }
     }
 
     /// Makes the body for one target: counts, cuts and splices. With `look`, nothing is settled by it.
@@ -566,7 +566,6 @@ impl Shared {
     ) -> Result<Response<UpstreamBody>, AttemptError> {
         let call = &request.call;
         let provider = &target.provider;
-        let url = provider.url_for(&call.payload);
         let (authorization, own) = provider.authorization(&call.credential);
         let headers = upward(&call.headers, own, authorization, &provider.headers);
         let stream = call.payload.stream();
@@ -575,9 +574,7 @@ impl Shared {
             idle: self.timeouts.idle,
             total: if stream { Duration::ZERO } else { self.timeouts.total },
         };
-        let mut answer =
-            attempt::send(provider, Method::POST, url, headers, attempt::json(body), self.timeouts.header, limits)
-                .await?;
+        let mut answer = attempt::post(provider, &call.payload, headers, body, self.timeouts.header, limits).await?;
         *answer.headers_mut() = downward(answer.headers());
         Ok(answer)
     }

@@ -1,0 +1,94 @@
+//! The short way to a provider: hyper's own client, for `http://` hosts that no proxy stands before.
+//!
+//! Inference servers of one's own are reached like that, and there the general machinery of `reqwest` (redirects, retries, URLs parsed anew, boxed
+//! bodies) costs as much as all else that we do for a request. TLS and proxies stay with `reqwest`.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, HeaderMap, HeaderValue};
+use http::{Method, Request, Uri};
+use http_body_util::Full;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, ResponseFuture};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use reqwest::Url;
+
+use super::provider::{POOL_IDLE, is_loopback};
+use crate::exchange::Payload;
+
+/// A provider's plain connections, and where the two kinds of request go.
+pub(super) struct Direct {
+    client: Client<HttpConnector, Full<Bytes>>,
+    chat: Uri,
+    embeddings: Uri,
+    host: HeaderValue,
+}
+
+impl fmt::Debug for Direct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Direct").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl Direct {
+    /// The short way to these URLs; `None` where it cannot be taken.
+    pub(super) fn new(chat: &Url, embeddings: &Url, connect_timeout: Duration) -> Option<Self> {
+        // What stands before the host becomes a header of its own, which `reqwest` knows how to make.
+        if chat.scheme() != "http" || !chat.username().is_empty() || chat.password().is_some() {
+            return None;
+        }
+        let uri = |url: &Url| url.as_str().parse::<Uri>().ok();
+        let (chat_uri, embeddings) = (uri(chat)?, uri(embeddings)?);
+        if !is_loopback(chat) && Matcher::from_env().intercept(&chat_uri).is_some() {
+            return None;
+        }
+        let host = match (chat.host_str()?, chat.port()) {
+            (host, Some(port)) => HeaderValue::from_str(&format!("{host}:{port}")),
+            (host, None) => HeaderValue::from_str(host),
+        };
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(connect_timeout).filter(|timeout| !timeout.is_zero()));
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .build(connector);
+        Some(Self { client, chat: chat_uri, embeddings, host: host.ok()? })
+    }
+
+    /// Posts a body; the future is ready when the header of the answer is here.
+    pub(super) fn post(&self, payload: &Payload, mut headers: HeaderMap, body: Bytes) -> ResponseFuture {
+        headers.insert(HOST, self.host.clone());
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = match payload {
+            Payload::Chat(_) => self.chat.clone(),
+            Payload::Embeddings(_) => self.embeddings.clone(),
+        };
+        *request.headers_mut() = headers;
+        self.client.request(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn direct(base: &str) -> Option<Direct> {
+        let url = |path: &str| Url::parse(&format!("{base}{path}")).unwrap();
+        Direct::new(&url("chat/completions"), &url("embeddings"), Duration::from_secs(1))
+    }
+
+    #[tokio::test]
+    async fn only_plain_hosts_are_reached_directly() {
+        let plain = direct("http://127.0.0.1:8000/v1/").unwrap();
+        assert_eq!(plain.host, "127.0.0.1:8000");
+        assert_eq!(plain.chat, "http://127.0.0.1:8000/v1/chat/completions");
+        assert_eq!(direct("http://[::1]/v1/").unwrap().host, "[::1]");
+        assert!(direct("https://api.openai.com/v1/").is_none());
+        assert!(direct("http://user:word@127.0.0.1/v1/").is_none());
+    }
+}
