@@ -164,8 +164,7 @@ fn add(buffer: &mut Vec<u8>, text: &str) {
     buffer.extend_from_slice(text.as_bytes());
 }
 
-/// Returns the text of a message of the body `text`, as `ChatRequest::message_text` does: that one checks the whole body for
-/// UTF-8 on each call, which is too slow for reading all messages.
+/// Returns the text of a message of the body `text`, as `ChatRequest::message_text` does.
 pub(crate) fn message_text<'a>(text: &'a str, message: &Message) -> Cow<'a, str> {
     match message.content {
         Content::Text(span) => decode_lossy(span.of(text)),

@@ -1,6 +1,7 @@
 //! A chat request, read without losing a byte.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -163,6 +164,8 @@ pub struct Part {
 /// A chat request: the client's own bytes and where things stand in them.
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
+    text: Arc<String>,
+    /// The same bytes.
     body: Bytes,
     members: Vec<Member>,
     messages_span: Span,
@@ -171,13 +174,25 @@ pub struct ChatRequest {
     stream: bool,
 }
 
+/// Lends a text out as bytes.
+struct OwnedText(Arc<String>);
+
+impl AsRef<[u8]> for OwnedText {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
 impl ChatRequest {
     /// Reads a body.
     ///
     /// # Errors
     /// Invalid UTF-8 or JSON, `model` or `messages` missing or of the wrong type, a message that is no object.
     pub fn decode(body: Bytes) -> Result<Self, DecodeError> {
-        let text = std::str::from_utf8(&body).map_err(|e| DecodeError::Utf8(e.valid_up_to()))?;
+        // Checked once, and kept as text. A copy of its own also lets go of the connection's read buffer, which the body is a slice of.
+        let owned = String::from_utf8(Vec::from(body)).map_err(|e| DecodeError::Utf8(e.utf8_error().valid_up_to()))?;
+        let owned = Arc::new(owned);
+        let text = owned.as_str();
         scan::validate(text).map_err(|e| DecodeError::Json(e.to_string()))?;
         let whole = Span::new(0, text.len());
         if !text.trim_start_matches([' ', '\n', '\r', '\t']).starts_with('{') {
@@ -209,7 +224,8 @@ impl ChatRequest {
         if messages.is_empty() {
             return Err(fault("messages", "must not be empty"));
         }
-        Ok(Self { members, messages_span, messages, model, stream, body })
+        let body = Bytes::from_owner(OwnedText(Arc::clone(&owned)));
+        Ok(Self { members, messages_span, messages, model, stream, text: owned, body })
     }
 
     /// The body as it came.
@@ -221,7 +237,7 @@ impl ChatRequest {
     /// The body as text.
     #[must_use]
     pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).expect("checked in decode")
+        &self.text
     }
 
     /// The model that the client asks for.
@@ -425,7 +441,7 @@ impl Message {
 }
 
 impl Part {
-    /// Reads the part under `span`. Where many messages are read, this spares the check that `ChatRequest::text` makes each time.
+    /// Reads the part under `span`.
     #[must_use]
     pub fn read(text: &str, span: Span) -> Self {
         let get = |key: &str| scan::member(text, span, key);
