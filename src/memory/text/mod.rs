@@ -10,14 +10,13 @@
 
 mod fold;
 mod scan;
+mod stem;
 mod words;
 
 pub use fold::fold;
 pub(in crate::memory) use fold::simplified;
 
 use std::borrow::Cow;
-
-use rust_stemmers::{Algorithm, Stemmer};
 
 use scan::{Piece, Shape};
 use words::Commonness;
@@ -91,22 +90,23 @@ impl Term {
 /// Cuts a text into terms, in order, repeats included.
 #[must_use]
 pub fn analyse(text: &str) -> Vec<Term> {
-    let folded = fold(ends(text));
-    let stemmer = Stemmer::create(Algorithm::English);
+    analyse_folded(&fold(ends(text)))
+}
+
+/// The same for a text that was folded already.
+#[must_use]
+pub fn analyse_folded(folded: &str) -> Vec<Term> {
+    let folded = ends(folded);
     let mut terms = Vec::with_capacity(folded.len() / 5 + 1);
-    scan::scan(&folded, &mut |piece| {
-        if let Some(term) = term(&piece, &stemmer) {
-            terms.push(term);
-        }
-    });
+    scan::scan(&folded, &mut |piece| terms.extend(term(&piece)));
     terms
 }
 
-fn term(piece: &Piece<'_>, stemmer: &Stemmer) -> Option<Term> {
+fn term(piece: &Piece<'_>) -> Option<Term> {
     let text = piece.text;
     let form = match piece.shape {
-        Shape::Word => return word(text, Form::Whole, stemmer),
-        Shape::Part => return word(text, Form::Part, stemmer),
+        Shape::Word => return word(text, Form::Whole),
+        Shape::Part => return word(text, Form::Part),
         // "two weeks", "10 minutes": small numbers are everywhere.
         Shape::Number if text.len() < 3 => Form::Common,
         Shape::Code => Form::Code,
@@ -120,19 +120,14 @@ fn term(piece: &Piece<'_>, stemmer: &Stemmer) -> Option<Term> {
     Some(Term { id: hash(text), form })
 }
 
-fn word(text: &str, form: Form, stemmer: &Stemmer) -> Option<Term> {
-    // The stemmer knows English only; words of other scripts went through `fold` and stay as they are.
-    let stem = if text.len() > 3 && text.is_ascii() { stemmer.stem(text) } else { text.into() };
-    let commonness = match words::commonness(text) {
-        Commonness::Telling => words::commonness(&stem),
-        known => known,
-    };
+fn word(text: &str, form: Form) -> Option<Term> {
+    let (id, commonness) = stem::stem(text);
     let form = match (commonness, form) {
         (Commonness::Telling, form) => form,
         (Commonness::Common, Form::Whole) => Form::Common,
         _ => return None,
     };
-    Some(Term { id: hash(&stem), form })
+    Some(Term { id, form })
 }
 
 /// The terms of a person's name, each of which may stand for the person.

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use foldhash::fast::FixedState;
+
 /// How much a word tells by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Commonness {
@@ -40,7 +42,7 @@ const COMMON: &str = "like likes liked get gets got getting go goes going went g
     wrong later soon earlier remember recall forget far moment able matter true false every whole full free open close small high low easy hard plan \
     remember recall forget word words fact part parts name names called call number";
 
-static ENGLISH: LazyLock<HashMap<&'static str, Commonness>> = LazyLock::new(|| {
+static ENGLISH: LazyLock<HashMap<&'static str, Commonness, FixedState>> = LazyLock::new(|| {
     let common = COMMON.split_whitespace().map(|word| (word, Commonness::Common));
     let function = FUNCTION.split_whitespace().map(|word| (word, Commonness::Function));
     common.chain(function).collect()
