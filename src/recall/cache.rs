@@ -174,11 +174,15 @@ impl Recall {
             }
         }
         let Some(entry) = self.hot.get(scope) else { return };
-        if write(&entry).follow(revision, learned) {
+        let followed = {
+            let mut scoped = write(&entry);
+            scoped.follow(revision, learned).then(|| scoped.has_grown())
+        };
+        match followed {
             // Put again so that its new size is counted.
-            self.hot.insert(scope.clone(), entry);
-        } else {
-            self.hot.invalidate(scope);
+            Some(true) => self.hot.insert(scope.clone(), entry),
+            Some(false) => {}
+            None => self.hot.invalidate(scope),
         }
     }
 
@@ -197,8 +201,7 @@ impl Recall {
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
         let max = query.max_episodes.min(self.config.max_episodes);
         let found = rank(&indexes, &asked, &self.config, Purpose::Show, max * CANDIDATES);
-        let profile = facts::profile(&guards, query, self.config.profile_tokens);
-        let facts = facts::relevant(&guards, &asked, query, &profile, self.config.max_facts);
+        let (profile, facts) = facts::facts(&guards, &asked, query, &self.config);
         Recollection {
             profile,
             facts,

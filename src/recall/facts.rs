@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::labels::{self, LabelId, Labels};
-use super::query::Query;
+use super::query::{Query, RecallConfig};
 use super::rank::Asked;
 use super::scoped::Scoped;
 use crate::base::FactId;
@@ -25,6 +25,8 @@ pub(super) struct Known {
     /// The person it is about, folded.
     about: Option<String>,
     about_terms: Vec<TermId>,
+    /// Whether it belongs into the profile.
+    always: bool,
 }
 
 impl Known {
@@ -41,6 +43,7 @@ impl Known {
         let about = fact.about.as_deref().filter(|name| !name.is_empty());
         Self {
             label: labels::of_key(&fact.key),
+            always: is_profile(&fact),
             words,
             about: about.map(|name| text::fold(name.into()).into_owned()),
             about_terms: about.map(text::name_terms).unwrap_or_default(),
@@ -54,15 +57,25 @@ impl Known {
     }
 }
 
+/// The profile, and the facts beside it that bear on a question, strongest first. All facts are walked once.
+pub(super) fn facts<S: Deref<Target = Scoped>>(
+    scopes: &[S],
+    asked: &Asked<'_>,
+    query: &Query,
+    config: &RecallConfig,
+) -> (Vec<Arc<Fact>>, Vec<RecalledFact>) {
+    let current: Vec<Vec<&Known>> =
+        scopes.iter().map(|scoped| scoped.current(query.max_sensitivity, query.now).collect()).collect();
+    let profile = profile(&current, config.profile_tokens);
+    let relevant = relevant(current.into_iter().flatten(), asked, query, &profile, config.max_facts);
+    (profile, relevant)
+}
+
 /// Facts that are always shown: critical ones first, then by key, at most `max_tokens` together.
-pub(super) fn profile<S: Deref<Target = Scoped>>(scopes: &[S], query: &Query, max_tokens: usize) -> Vec<Arc<Fact>> {
+fn profile(scopes: &[Vec<&Known>], max_tokens: usize) -> Vec<Arc<Fact>> {
     let mut shown: Vec<Arc<Fact>> = Vec::new();
-    for scoped in scopes {
-        let mut facts: Vec<_> = scoped
-            .current(query.max_sensitivity, query.now)
-            .map(|known| &known.fact)
-            .filter(|fact| is_profile(fact))
-            .collect();
+    for current in scopes {
+        let mut facts: Vec<_> = current.iter().filter(|known| known.always).map(|known| &known.fact).collect();
         facts.sort_unstable_by(|a, b| (!a.critical, &a.key, a.id).cmp(&(!b.critical, &b.key, b.id)));
         for fact in facts {
             // What the own scope says of a single-valued key stands before what a granted one says.
@@ -98,8 +111,8 @@ fn estimated_tokens(fact: &Fact) -> usize {
 }
 
 /// Facts beside the profile that bear on a question, strongest first, at most `max`.
-pub(super) fn relevant<S: Deref<Target = Scoped>>(
-    scopes: &[S],
+fn relevant<'a>(
+    current: impl Iterator<Item = &'a Known>,
     asked: &Asked<'_>,
     query: &Query,
     profile: &[Arc<Fact>],
@@ -110,10 +123,8 @@ pub(super) fn relevant<S: Deref<Target = Scoped>>(
     let mut telling: Vec<TermId> = asked.own.iter().filter(|term| term.is_telling()).map(|term| term.id).collect();
     telling.sort_unstable();
     telling.dedup();
-    let mut found: Vec<RecalledFact> = scopes
-        .iter()
-        .flat_map(|scoped| scoped.current(query.max_sensitivity, query.now))
-        .filter(|known| !shown.contains(&known.fact.id))
+    let mut found: Vec<RecalledFact> = current
+        .filter(|known| !(known.always && shown.contains(&known.fact.id)))
         .filter_map(|known| relevance(known, asked, labels, &telling, query))
         .collect();
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.fact.id.cmp(&b.fact.id)));

@@ -54,6 +54,12 @@ impl List {
         &self.sessions
     }
 
+    /// How often it stands in one session.
+    pub(super) fn in_session(&self, session: u32) -> Option<u32> {
+        let at = self.sessions.binary_search_by_key(&session, |&(session, _)| session).ok()?;
+        Some(self.sessions[at].1)
+    }
+
     /// How many turns hold it.
     pub(super) fn turns(&self) -> usize {
         self.turns

@@ -15,6 +15,7 @@ mod index;
 mod labels;
 mod lists;
 mod pack;
+mod prune;
 mod query;
 mod rank;
 mod scoped;

@@ -2,6 +2,7 @@
 
 use super::exclude::Exclude;
 use super::index::{Index, NONE, Place};
+use super::prune::Prune;
 use super::query::{Query, RecallConfig, Weights};
 use super::score::{Best, Hit, QueryTerm, Scored, score};
 use super::sketch::Sketch;
@@ -50,8 +51,8 @@ pub(super) struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     pub(super) fn new(query: &'a Query) -> Self {
-        let own = text::analyse(&query.text);
         let folded = text::fold(query.text.as_str().into()).into_owned();
+        let own = text::analyse_folded(&folded);
         let mut terms = QueryTerm::distinct(&own, 1.0);
         let telling = terms.iter().filter(|term| term.form.is_telling()).count();
         // A bare greeting has no terms at all, and what came before it must not speak for it.
@@ -65,8 +66,8 @@ impl<'a> Asked<'a> {
             terms,
             own,
             is_personal: is_personal(&folded),
+            when: when::parse(&folded, query.now),
             folded,
-            when: when::parse(&query.text, query.now),
             now: query.now,
             max_sensitivity: query.max_sensitivity,
             exclude: &query.exclude,
@@ -100,6 +101,19 @@ pub(super) fn rank(
     purpose: Purpose,
     limit: usize,
 ) -> Vec<Found> {
+    // What is left out is told by the best of one index, so it takes one index.
+    ranked(indexes, asked, config, purpose, limit, indexes.len() == 1)
+}
+
+/// Prunes or does not, with the same result.
+fn ranked(
+    indexes: &[&Index],
+    asked: &Asked<'_>,
+    config: &RecallConfig,
+    purpose: Purpose,
+    limit: usize,
+    prune: bool,
+) -> Vec<Found> {
     // Nothing is known of a question unless one memory at least covers a fair share of it; what is found beside that one may cover less:
     // a second memory often holds just the other half of the answer.
     let share = if indexes.iter().any(|index| index.names_a_speaker(&asked.own)) {
@@ -112,15 +126,28 @@ pub(super) fn rank(
     let floor = config.floor * share;
     let beside = config.floor * if purpose == Purpose::Show { HALF } else { BESIDE };
     let least = floor.min(beside) as f32;
-    let mut found: Vec<(&Index, Scored)> =
-        indexes.iter().map(|index| (*index, scored(index, indexes, asked, least))).collect();
+    let mut found: Vec<(&Index, Scored)> = Vec::with_capacity(indexes.len());
+    for &index in indexes {
+        let wanted = prune.then(|| Prune {
+            index,
+            asked,
+            shares: Shares::new(index, &config.weights),
+            boost: config.weights.boost as f32,
+            floor,
+            lenient: share < 1.0,
+            beside: beside as f32,
+            telling: purpose == Purpose::Show,
+            limit,
+        });
+        found.push((index, scored(index, indexes, asked, least, wanted.as_ref())));
+    }
     if !found.iter().flat_map(|(_, scored)| &scored.hits).any(|hit| clears_floor(hit, floor, share < 1.0)) {
         return Vec::new();
     }
     let mut best = found.iter().fold(Best::default(), |best, (_, scored)| best.max(scored.best));
     for (index, scored) in &mut found {
         if scored.is_short_of(&best) {
-            *scored = self::scored(index, indexes, asked, 0.0);
+            *scored = self::scored(index, indexes, asked, 0.0, None);
             best = best.max(scored.best);
         }
     }
@@ -182,21 +209,26 @@ impl Top {
 
 /// A speaker's name picks turns by who said them, which is a boost: as a word it is what *others* say to that speaker. Unless nothing
 /// else is asked.
-fn scored(index: &Index, all: &[&Index], asked: &Asked<'_>, least: f32) -> Scored {
+fn scored(index: &Index, all: &[&Index], asked: &Asked<'_>, least: f32, prune: Option<&Prune<'_>>) -> Scored {
     let others: Vec<QueryTerm> =
         asked.terms.iter().copied().filter(|term| index.speaker_named(term.id).is_none()).collect();
-    score(index, all, if others.is_empty() { &asked.terms } else { &others }, least)
+    score(index, all, if others.is_empty() { &asked.terms } else { &others }, least, prune)
 }
 
-fn may_show(place: &Place, asked: &Asked<'_>) -> bool {
+pub(super) fn may_show(place: &Place, asked: &Asked<'_>) -> bool {
     place.sensitivity <= asked.max_sensitivity && !place.is_retired && !asked.exclude.has(place.message)
 }
 
 /// Whether a hit shares enough with the question to be about the same thing at all. One word in common is an accident, unless it is
 /// most of what was asked or the question is about the person.
 fn clears_floor(hit: &Hit, floor: f64, personal: bool) -> bool {
-    let covered = f64::from(hit.own).max(0.9 * f64::from(hit.coverage));
-    covered >= floor && (hit.telling >= 2 || hit.telling == 1 && (personal || covered >= ALONE))
+    clears(hit.own, hit.coverage, hit.telling, floor, personal)
+}
+
+/// The same, of what is known of a hit: more can only help it.
+pub(super) fn clears(own: f32, coverage: f32, telling: u32, floor: f64, personal: bool) -> bool {
+    let covered = f64::from(own).max(0.9 * f64::from(coverage));
+    covered >= floor && (telling >= 2 || telling == 1 && (personal || covered >= ALONE))
 }
 
 /// Whether a question speaks of the one who asks: "my", "did I", 我的. "How do I …" and 帮我 ask for help with anything.
@@ -239,37 +271,70 @@ fn role_weight(is_reply: bool, weights: &Weights) -> f64 {
     if is_reply { weights.assistant.max(0.01) } else { 1.0 }
 }
 
+/// What each channel counts in one index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    pub(super) turn: f32,
+    pub(super) window: f32,
+    pub(super) session: f32,
+    reply: f32,
+    only_add: bool,
+}
+
+impl Shares {
+    /// Where turns are long they say enough by themselves, where they are short they lean on what stands around them.
+    fn new(index: &Index, weights: &Weights) -> Self {
+        let [turn, window, session] = Self::exact(index, weights);
+        Self {
+            turn: turn as f32,
+            window: window as f32,
+            session: session as f32,
+            reply: role_weight(true, weights) as f32,
+            only_add: [turn, window, session, weights.speaker, weights.boost].iter().all(|&share| share >= 0.0),
+        }
+    }
+
+    fn exact(index: &Index, weights: &Weights) -> [f64; 3] {
+        let average = index.total_len as f32 / index.len().max(1) as f32;
+        let long = f64::from(((average - SHORT_TURN) / (LONG_TURN - SHORT_TURN)).clamp(0.0, 1.0));
+        [
+            weights.turn,
+            weights.neighbours + long * (weights.neighbours_long - weights.neighbours),
+            weights.session + long * (weights.session_long - weights.session),
+        ]
+    }
+
+    /// Whether a higher score in any channel never makes a lower score in all.
+    pub(super) fn only_add(&self) -> bool {
+        self.only_add
+    }
+
+    pub(super) fn role(&self, is_reply: bool) -> f32 {
+        if is_reply { self.reply } else { 1.0 }
+    }
+}
+
 struct Fusion<'a> {
     index: &'a Index,
     asked: &'a Asked<'a>,
     weights: &'a Weights,
     best: Best,
-    window: f64,
-    session: f64,
+    shares: [f64; 3],
     speakers: Vec<u32>,
 }
 
 impl<'a> Fusion<'a> {
     fn new(index: &'a Index, asked: &'a Asked<'a>, weights: &'a Weights, best: Best) -> Self {
-        let average = index.total_len as f32 / index.len().max(1) as f32;
-        let long = f64::from(((average - SHORT_TURN) / (LONG_TURN - SHORT_TURN)).clamp(0.0, 1.0));
         let speakers = asked.own.iter().filter_map(|term| index.speaker_named(term.id)).collect();
-        Self {
-            index,
-            asked,
-            weights,
-            best,
-            window: weights.neighbours + long * (weights.neighbours_long - weights.neighbours),
-            session: weights.session + long * (weights.session_long - weights.session),
-            speakers,
-        }
+        Self { index, asked, weights, best, shares: Shares::exact(index, weights), speakers }
     }
 
     /// The score before any boost.
     fn plain(&self, hit: &Hit, place: &Place) -> f64 {
-        let sum = self.weights.turn * f64::from(hit.turn / self.best.turn)
-            + self.window * f64::from(hit.window / self.best.window)
-            + self.session * f64::from(hit.session / self.best.session);
+        let [turn, window, session] = self.shares;
+        let sum = turn * f64::from(hit.turn / self.best.turn)
+            + window * f64::from(hit.window / self.best.window)
+            + session * f64::from(hit.session / self.best.session);
         sum * role_weight(place.is_reply, self.weights)
     }
 
@@ -288,3 +353,6 @@ impl<'a> Fusion<'a> {
         self.plain(hit, place) * (1.0 + boost.clamp(-self.weights.boost, self.weights.boost))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,15 +11,23 @@ use crate::memory::text;
 use crate::memory::{Episode, Fact, Sensitivity};
 use crate::store::Learned;
 
+/// A growth of more than this is told to the cache, in bytes.
+const SAY_BYTES: usize = 256 << 10;
+
 /// A scope as it stands at one revision.
 #[derive(Debug, Default)]
 pub(super) struct Scoped {
     /// The revision.
     pub(super) revision: i64,
+    /// Facts that stand: what a question is held against.
     facts: HashMap<FactId, Known>,
+    /// Facts that stand no more.
+    past: HashMap<FactId, Arc<Fact>>,
     /// The index over the episodes.
     pub(super) index: Index,
     max_episodes: usize,
+    /// What it took in memory when that was last said to the cache.
+    said_bytes: usize,
 }
 
 impl Scoped {
@@ -59,9 +67,16 @@ impl Scoped {
     }
 
     fn put_fact(&mut self, fact: Fact) {
-        let newer = self.facts.get(&fact.id).is_none_or(|known| known.fact.version <= fact.version);
-        if newer {
+        let known = self.facts.get(&fact.id).map(|known| &known.fact).or_else(|| self.past.get(&fact.id));
+        if known.is_some_and(|known| known.version > fact.version) {
+            return;
+        }
+        if fact.is_current() {
+            self.past.remove(&fact.id);
             self.facts.insert(fact.id, Known::new(fact));
+        } else {
+            self.facts.remove(&fact.id);
+            self.past.insert(fact.id, Arc::new(fact));
         }
     }
 
@@ -77,7 +92,7 @@ impl Scoped {
     pub(super) fn current(&self, max: Sensitivity, now: Time) -> impl Iterator<Item = &Known> {
         self.facts.values().filter(move |known| {
             let fact = &known.fact;
-            fact.is_current() && fact.sensitivity <= max && fact.valid_to.is_none_or(|end| now < end)
+            fact.sensitivity <= max && fact.valid_to.is_none_or(|end| now < end)
         })
     }
 
@@ -99,12 +114,23 @@ impl Scoped {
 
     /// What it takes in memory, in bytes, estimated.
     pub(super) fn bytes(&self) -> usize {
-        self.index.bytes() + self.facts.len() * 1_000 + 1_000
+        self.index.bytes() + (self.facts.len() + self.past.len()) * 1_000 + 1_000
+    }
+
+    /// Whether it takes so much more or less than was last said that the cache should know, by a 32nd or by 256 KiB; then that is said.
+    pub(super) fn has_grown(&mut self) -> bool {
+        let bytes = self.bytes();
+        let grown = bytes.abs_diff(self.said_bytes) > (bytes / 32).min(SAY_BYTES);
+        if grown {
+            self.said_bytes = bytes;
+        }
+        grown
     }
 
     /// All facts, by id.
     pub(super) fn facts(&self) -> Vec<Arc<Fact>> {
-        let mut facts: Vec<_> = self.facts.values().map(|known| Arc::clone(&known.fact)).collect();
+        let standing = self.facts.values().map(|known| &known.fact);
+        let mut facts: Vec<_> = standing.chain(self.past.values()).cloned().collect();
         facts.sort_unstable_by_key(|fact| fact.id);
         facts
     }

@@ -2,7 +2,8 @@
 //!
 //! Terms are read from the most telling to the least. Once those that are left could not lift an episode to the least coverage that the
 //! caller looks at, an episode that holds none of the terms read so far need not be found any more (MaxScore): the common terms are
-//! looked up for those that were found, and for no other. [`Scored::beyond`] says what the others could have scored at most.
+//! looked up for those that were found, and for no other. [`Scored::beyond`] says what the others could have scored at most. Of those that
+//! were found, most can often be told not to be among the best before the common terms are looked up at all (`prune`).
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -10,6 +11,7 @@ use std::hash::BuildHasherDefault;
 
 use super::index::{Index, Size};
 use super::lists::{Entry, List, TermHasher};
+use super::prune::{Missing, Partial, Prune};
 use crate::memory::text::{Form, Term, TermId};
 
 /// Saturation of repeats and weight of length, per channel. Short turns repeat little, so length matters less than in prose.
@@ -139,13 +141,13 @@ impl Scored {
 
 /// The accumulator of one episode.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    turn: f32,
-    window: f32,
-    own: f32,
+pub(super) struct Sum {
+    pub(super) turn: f32,
+    pub(super) window: f32,
+    pub(super) own: f32,
     /// Zero until the episode is found.
-    near: f32,
-    telling: u32,
+    pub(super) near: f32,
+    pub(super) telling: u32,
 }
 
 /// Accumulators, one a document; zero between two questions. One set a thread, so that they are not made anew each time.
@@ -173,7 +175,15 @@ struct Read<'a> {
 
 /// Scores the episodes of `index` that cover at least `least` of the question, by themselves or with their neighbours. How rare a term is,
 /// is reckoned over `all` indexes that are asked together, so that scores of a small scope can stand beside those of a large one.
-pub(super) fn score(index: &Index, all: &[&Index], terms: &[QueryTerm], least: f32) -> Scored {
+///
+/// With `prune`, of these only such as can be among the best: of the others it is not known how they score.
+pub(super) fn score(
+    index: &Index,
+    all: &[&Index],
+    terms: &[QueryTerm],
+    least: f32,
+    prune: Option<&Prune<'_>>,
+) -> Scored {
     if index.len() == 0 || terms.is_empty() {
         return Scored::default();
     }
@@ -191,13 +201,29 @@ pub(super) fn score(index: &Index, all: &[&Index], terms: &[QueryTerm], least: f
         if scratch.found.is_empty() {
             return Scored { beyond: beyond(common), ..Scored::default() };
         }
-        for read in common {
-            scratch.look_up(&index.sizes, read);
-        }
-        for read in &reads {
+        for read in rare {
             scratch.add_sessions(index, read);
         }
-        let (hits, best) = scratch.take(index, whole, least);
+        let missing = Missing::of(common);
+        let kept = prune.filter(|_| !common.is_empty()).and_then(|prune| {
+            prune.keep(&Partial {
+                found: &scratch.found,
+                sums: &scratch.sums,
+                sessions: &scratch.sessions[..index.sessions.len()],
+                whole,
+                missing,
+            })
+        });
+        match &kept {
+            Some(kept) => scratch.finish(index, common, kept, missing.session),
+            None => {
+                for read in common {
+                    scratch.look_up(&index.sizes, read);
+                    scratch.add_sessions(index, read);
+                }
+            }
+        }
+        let (hits, best) = scratch.take(index, whole, least, kept);
         Scored { hits, best, beyond: beyond(common) }
     })
 }
@@ -213,6 +239,17 @@ fn common(reads: &[Read<'_>], least: f32) -> usize {
             sum < least
         })
         .count()
+}
+
+impl Missing {
+    fn of(common: &[Read<'_>]) -> Self {
+        common.iter().fold(Self::default(), |sum, read| Self {
+            turn: sum.turn + read.turn.weight,
+            window: sum.window + read.window.weight,
+            session: sum.session + read.session.weight,
+            information: sum.information + read.information,
+        })
+    }
 }
 
 fn beyond(common: &[Read<'_>]) -> Best {
@@ -331,6 +368,40 @@ impl Scratch {
         }
     }
 
+    /// Adds the common terms to the episodes that were kept, and to the sessions that matter: theirs, and those that may score best.
+    fn finish(&mut self, index: &Index, common: &[Read<'_>], kept: &[u32], missing: f32) {
+        for read in common {
+            for &doc in kept {
+                if let Some(&entry) = read.list.entry(doc) {
+                    self.sums[doc as usize].add(read, entry, index.sizes[doc as usize]);
+                }
+            }
+        }
+        let live = &self.sessions[..index.sessions.len()];
+        let best = live.iter().copied().fold(0.0, f32::max);
+        let mut wanted: Vec<u32> = kept.iter().map(|&doc| index.places[doc as usize].session).collect();
+        // One that holds common terms alone may be the best only where these weigh more than all that was read.
+        if missing < best * ALMOST {
+            wanted.extend(live.iter().zip(0..).filter(|&(&sum, _)| sum + missing >= best * ALMOST).map(|(_, at)| at));
+        } else {
+            wanted.extend(0..live.len() as u32);
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        for read in common {
+            if wanted.len() * SEARCH_FROM > read.list.sessions().len() {
+                self.add_sessions(index, read);
+                continue;
+            }
+            for &session in &wanted {
+                if let Some(count) = read.list.in_session(session) {
+                    let at = session as usize;
+                    self.sessions[at] += read.session.score(count as f32, index.sessions[at].len);
+                }
+            }
+        }
+    }
+
     fn add_sessions(&mut self, index: &Index, read: &Read<'_>) {
         for &(session, count) in read.list.sessions() {
             let at = session as usize;
@@ -338,14 +409,17 @@ impl Scratch {
         }
     }
 
-    /// Hands out the hits and leaves the accumulators as it found them.
-    fn take(&mut self, index: &Index, whole: f32, least: f32) -> (Vec<Hit>, Best) {
+    /// Hands out the hits, of `kept` where there is such, and leaves the accumulators as it found them.
+    fn take(&mut self, index: &Index, whole: f32, least: f32, kept: Option<Vec<u32>>) -> (Vec<Hit>, Best) {
         let mut best = Best::default();
-        let mut hits = Vec::with_capacity(64);
-        for doc in self.found.drain(..) {
-            let sum = std::mem::take(&mut self.sums[doc as usize]);
+        for &doc in &self.found {
+            let sum = &self.sums[doc as usize];
             best.turn = best.turn.max(sum.turn);
             best.window = best.window.max(sum.window);
+        }
+        let mut hits = Vec::with_capacity(64);
+        for &doc in kept.as_ref().unwrap_or(&self.found) {
+            let sum = &self.sums[doc as usize];
             let coverage = (sum.near / whole).min(1.0);
             if coverage >= least {
                 hits.push(Hit {
@@ -358,6 +432,9 @@ impl Scratch {
                     telling: sum.telling,
                 });
             }
+        }
+        for doc in self.found.drain(..) {
+            self.sums[doc as usize] = Sum::default();
         }
         let sessions = &mut self.sessions[..index.sessions.len()];
         best.session = sessions.iter().copied().fold(best.session, f32::max);
@@ -382,7 +459,7 @@ mod tests {
 
     fn scores(index: &Index) -> BTreeMap<u128, [u32; 4]> {
         let terms = QueryTerm::distinct(&text::analyse("kite harbour violin"), 1.0);
-        let hits = score(index, &[index], &terms, 0.0).hits;
+        let hits = score(index, &[index], &terms, 0.0, None).hits;
         let round = |value: f32| (value * 1e4).round() as u32;
         hits.iter()
             .filter_map(|hit| Some((index.doc(hit.doc)?.episode.id.0, hit)))
@@ -439,6 +516,6 @@ mod tests {
         let long: String = (0..5_000).map(|n| format!("word{n}x ")).collect::<String>() + "violin";
         let terms = QueryTerm::distinct(&text::analyse(&long), 1.0);
         assert!(terms.len() > MAX_TERMS);
-        assert_eq!(score(&index, &[&index], &terms, 0.0).hits.len(), 1);
+        assert_eq!(score(&index, &[&index], &terms, 0.0, None).hits.len(), 1);
     }
 }

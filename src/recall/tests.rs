@@ -18,7 +18,7 @@ use crate::memory::{
 };
 use crate::store::{Learned, StoreError};
 
-const NOW: Time = Time(1_716_000_000_000);
+pub(super) const NOW: Time = Time(1_716_000_000_000);
 
 pub(super) fn episode(id: u128, session: &str, position: i64, text: &str) -> Episode {
     Episode {
@@ -46,7 +46,7 @@ pub(super) fn episode(id: u128, session: &str, position: i64, text: &str) -> Epi
 }
 
 /// The hash of the message that an episode was made of.
-fn message(id: u128) -> [u8; 32] {
+pub(super) fn message(id: u128) -> [u8; 32] {
     [u8::try_from(id + 1).unwrap(); 32]
 }
 
@@ -81,7 +81,7 @@ fn fact(id: u128, key: &str, value: &str) -> Fact {
     }
 }
 
-fn scope() -> Scope {
+pub(super) fn scope() -> Scope {
     Scope::new("tenant", "main", "ada")
 }
 

@@ -30,16 +30,22 @@ fn midnight(date: Date) -> Option<Time> {
     Some(Time(timestamp.as_millisecond()))
 }
 
-/// Reads the first time phrase of `text`, reckoned from `now` in UTC.
+/// Reads the first time phrase of a folded text, reckoned from `now` in UTC.
 pub(super) fn parse(text: &str, now: Time) -> Option<Span> {
     // Time phrases stand in questions of ordinary length; a pasted document is full of dates that nobody asks for.
     if text.len() > 600 {
         return None;
     }
-    let text = text.to_lowercase();
+    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let today = Offset::UTC.to_datetime(Timestamp::from_millisecond(now.0).ok()?).date();
-    relative(&text, today).or_else(|| absolute(&text, today))
+    // Most questions are told at a glance to have none of the phrases.
+    let may_be_relative = !text.is_ascii() || words.iter().any(|word| RELATIVE.contains(word));
+    let relative = if may_be_relative { relative(text, today) } else { None };
+    relative.or_else(|| absolute(text, &words, today))
 }
+
+/// Each English phrase of [`relative`] has one of these.
+const RELATIVE: [&str; 8] = ["yesterday", "night", "today", "morning", "weekend", "week", "month", "year"];
 
 fn relative(text: &str, today: Date) -> Option<Span> {
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| contains(text, phrase));
@@ -98,8 +104,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// "in May", "May 2023", "8 May 2023", "2023-05-08", "2023年5月", "5月". A bare month is the last one that has begun.
-fn absolute(text: &str, today: Date) -> Option<Span> {
-    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+fn absolute(text: &str, words: &[&str], today: Date) -> Option<Span> {
     for (at, word) in words.iter().enumerate() {
         let Some(month) = MONTHS.iter().position(|month| month == word || (word.len() == 3 && month.starts_with(word)))
         else {
@@ -173,7 +178,8 @@ mod tests {
 
     fn span(text: &str) -> Option<(String, String)> {
         let now = Time::parse("2024-05-15T10:00:00Z").unwrap(); // a Wednesday
-        parse(text, now).map(|span| (span.from.to_rfc3339()[..10].to_owned(), span.to.to_rfc3339()[..10].to_owned()))
+        parse(&crate::memory::text::fold(text.into()), now)
+            .map(|span| (span.from.to_rfc3339()[..10].to_owned(), span.to.to_rfc3339()[..10].to_owned()))
     }
 
     #[test]

@@ -1,0 +1,112 @@
+//! The pruned ranking against the exhaustive one.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::FactId;
+use crate::memory::Episode;
+use crate::recall::tests::{NOW, episode, message, scope};
+
+const WORDS: [&str; 10] =
+    ["ticket", "harbour", "violin", "pepper", "glacier", "lantern", "saddle", "walnut", "compass", "orchard"];
+
+/// The low ones often, the high ones seldom, as words are.
+fn word(drawn: usize) -> &'static str {
+    WORDS[drawn * drawn / 1_000]
+}
+
+fn text(drawn: &[usize]) -> String {
+    drawn.iter().map(|&drawn| word(drawn)).collect::<Vec<_>>().join(" ")
+}
+
+fn any_episodes() -> impl Strategy<Value = Vec<Episode>> {
+    let any = (0..8, 0_i64..40, prop::collection::vec(0..100_usize, 1..7), 0..10, 0..40_i64);
+    prop::collection::vec(any, 20..160).prop_map(|drawn| {
+        let made = drawn.into_iter().zip(0..).map(|((session, position, words, odd, days), id)| {
+            let mut made = episode(id, &format!("s{session}"), position, &text(&words));
+            made.said_at = NOW.plus_seconds(-86_400 * days);
+            match odd {
+                0 => made.retired_facts.push(FactId(1)),
+                1 => made.sensitivity = Sensitivity::Sensitive,
+                _ => {}
+            }
+            made
+        });
+        made.collect()
+    })
+}
+
+fn index_of(episodes: Vec<Episode>) -> Index {
+    let mut index = Index::default();
+    for episode in episodes {
+        index.insert(Arc::new(episode));
+    }
+    index
+}
+
+fn ask(text: String, exclude: Exclude) -> Query {
+    Query {
+        scopes: vec![scope()],
+        text,
+        before: None,
+        now: NOW,
+        max_sensitivity: Sensitivity::Normal,
+        exclude,
+        max_episodes: 5,
+    }
+}
+
+/// Bit by bit.
+fn told(found: &[Found]) -> Vec<String> {
+    found.iter().map(|found| format!("{:?} {:?} {}", found.hit.episode.id, found.hit.scores, found.strength)).collect()
+}
+
+proptest! {
+    #[test]
+    fn the_pruned_ranking_is_the_exhaustive_one(
+        episodes in any_episodes(),
+        question in prop::collection::vec(0..100_usize, 2..9),
+        personal in any::<bool>(),
+        listed in any::<bool>(),
+        limit in 1..7_usize,
+        held in 0..20_u128,
+    ) {
+        let index = index_of(episodes);
+        let question = format!("{} {}", if personal { "my" } else { "the" }, text(&question));
+        let query = ask(question, Exclude::of([&message(held)]));
+        let (asked, config) = (Asked::new(&query), RecallConfig::default());
+        let purpose = if listed { Purpose::List } else { Purpose::Show };
+        let [pruned, exhaustive] =
+            [true, false].map(|prune| told(&ranked(&[&index], &asked, &config, purpose, limit, prune)));
+        prop_assert_eq!(pruned, exhaustive);
+    }
+}
+
+#[test]
+fn most_of_what_holds_one_of_many_words_is_left_out() {
+    let places = ["lisbon", "oslo", "ghent", "porto", "bergen", "turin", "graz", "basel"];
+    let matters = ["delay", "refund", "berth", "ferry", "luggage"];
+    let episodes = (0..240_u128).map(|id| {
+        let text = format!("The travel ticket: {} {}", places[id as usize % 8], matters[id as usize % 5]);
+        episode(id, &format!("s{id}"), 0, &text)
+    });
+    let index = index_of(episodes.collect());
+    let query = ask("my travel ticket with the refund for oslo".to_owned(), Exclude::default());
+    let (asked, config) = (Asked::new(&query), RecallConfig::default());
+    let prune = Prune {
+        index: &index,
+        asked: &asked,
+        shares: Shares::new(&index, &config.weights),
+        boost: 0.1,
+        floor: 0.2,
+        lenient: true,
+        beside: 0.16,
+        telling: true,
+        limit: 4,
+    };
+    let [all, few] = [None, Some(&prune)].map(|prune| scored(&index, &[&index], &asked, 0.16, prune).hits.len());
+    assert!(few * 3 < all, "{few} of {all}");
+    assert!(few >= 4);
+}
