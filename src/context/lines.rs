@@ -128,6 +128,9 @@ fn episode_line(recalled: &RecalledEpisode, now: Time) -> NoteLine {
 
 /// Returns a text as one line: white space and control characters become single spaces, and what is too long ends in `…`.
 pub(super) fn one_line(text: &str, max_chars: usize) -> String {
+    if text.len() <= max_chars && is_one_line(text.as_bytes()) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len().min(max_chars * 4));
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let spaced = words.flat_map(|word| std::iter::once(' ').chain(word.chars())).skip(1);
@@ -139,6 +142,14 @@ pub(super) fn one_line(text: &str, max_chars: usize) -> String {
         out.push(c);
     }
     out
+}
+
+/// Whether nothing is to be changed, told at a glance for what most texts are: ASCII, with single spaces.
+fn is_one_line(text: &[u8]) -> bool {
+    text.iter().all(|byte| (b' '..=b'~').contains(byte))
+        && !text.windows(2).any(|pair| pair == b"  ")
+        && text.first() != Some(&b' ')
+        && text.last() != Some(&b' ')
 }
 
 #[cfg(test)]
