@@ -18,6 +18,7 @@ pub mod scan;
 pub mod sse;
 mod text;
 mod usage;
+mod valid;
 
 pub use chat::{ChatRequest, Content, DecodeError, Message, Part, PartKind, Role};
 pub use delta::{Accumulator, ChoiceReply, MAX_REPLY_BYTES, Reply, Seen, ToolCall};
