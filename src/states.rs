@@ -20,11 +20,16 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 const MAX_EPOCHS: u64 = 100_000;
 /// How long another process's erasure may go unnoticed by the *write* side. What is shown never depends on it.
 const EPOCH_TTL: Duration = Duration::from_secs(5);
+/// Prefixes that the store is known to have no state of: a history that we have not seen, asked about by several requests.
+const MAX_ABSENT: u64 = 10_000;
+/// How long that is believed. A state that another process makes meanwhile is found later; until then the profile is shown as it is now.
+const ABSENT_TTL: Duration = Duration::from_secs(5);
 
 /// The conversation states.
 pub struct States {
     store: Arc<dyn Store>,
     cache: Cache<StateKey, Arc<TurnState>>,
+    absent: Cache<StateKey, ()>,
     epochs: Cache<Scope, i64>,
 }
 
@@ -44,6 +49,7 @@ impl States {
         Self {
             store,
             cache: Cache::builder().max_capacity(CACHE_BYTES).weigher(weigh).support_invalidation_closures().build(),
+            absent: Cache::builder().max_capacity(MAX_ABSENT).time_to_live(ABSENT_TTL).build(),
             epochs: Cache::builder().max_capacity(MAX_EPOCHS).time_to_live(EPOCH_TTL).build(),
         }
     }
@@ -56,7 +62,11 @@ impl States {
         if let Some(state) = self.cache.get(key) {
             return Ok(Some(state).filter(|state| state.expires_at > now));
         }
+        if self.absent.contains_key(key) {
+            return Ok(None);
+        }
         let Some(state) = self.store.turn_state(key, now).await? else {
+            self.absent.insert(key.clone(), ());
             return Ok(None);
         };
         let state = Arc::new(state);
@@ -67,6 +77,7 @@ impl States {
     /// Keeps a state in this process, unless its scope was erased since the exchange began.
     pub fn put(&self, key: StateKey, epoch: i64, state: TurnState) {
         if self.epochs.get(&key.scope).is_none_or(|current| current == epoch) {
+            self.absent.invalidate(&key);
             self.cache.insert(key, Arc::new(state));
         }
     }
