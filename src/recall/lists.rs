@@ -30,6 +30,16 @@ pub(super) struct List {
     /// (session, count), in the order of the sessions.
     sessions: Vec<(u32, u32)>,
     turns: usize,
+    /// No count was ever higher than these.
+    pub(super) most: Most,
+}
+
+/// The highest counts in a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Most {
+    pub(super) own: u16,
+    pub(super) near: u16,
+    pub(super) session: u32,
 }
 
 /// The number of a term in its index, and how often a text holds it.
@@ -82,13 +92,20 @@ impl List {
 
     fn add(&mut self, doc: u32, own: u16, near: u16) {
         self.turns += usize::from(own > 0);
-        match self.place(doc) {
+        let entry = match self.place(doc) {
             Ok(at) => {
                 self.entries[at].own += own;
                 self.entries[at].near += near;
+                self.entries[at]
             }
-            Err(at) => self.entries.insert(at, Entry { doc, own, near }),
-        }
+            Err(at) => {
+                let entry = Entry { doc, own, near };
+                self.entries.insert(at, entry);
+                entry
+            }
+        };
+        self.most.own = self.most.own.max(entry.own);
+        self.most.near = self.most.near.max(entry.near);
     }
 
     fn take(&mut self, doc: u32, own: u16, near: u16) {
@@ -114,7 +131,7 @@ impl Lists {
 
     fn number(&mut self, term: TermId) -> u32 {
         *self.numbers.entry(term).or_insert_with(|| {
-            let list = List { term, entries: Vec::new(), sessions: Vec::new(), turns: 0 };
+            let list = List { term, entries: Vec::new(), sessions: Vec::new(), turns: 0, most: Most::default() };
             if let Some(number) = self.free.pop() {
                 self.lists[number as usize] = list;
                 return number;
@@ -133,10 +150,17 @@ impl Lists {
         for &(number, count) in terms {
             let list = &mut self.lists[number as usize];
             list.add(doc, count, count);
-            match list.sessions.binary_search_by_key(&session, |&(session, _)| session) {
-                Ok(at) => list.sessions[at].1 += u32::from(count),
-                Err(at) => list.sessions.insert(at, (session, count.into())),
-            }
+            let total = match list.sessions.binary_search_by_key(&session, |&(session, _)| session) {
+                Ok(at) => {
+                    list.sessions[at].1 += u32::from(count);
+                    list.sessions[at].1
+                }
+                Err(at) => {
+                    list.sessions.insert(at, (session, count.into()));
+                    count.into()
+                }
+            };
+            list.most.session = list.most.session.max(total);
         }
     }
 

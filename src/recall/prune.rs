@@ -7,7 +7,7 @@ use super::index::{Index, Place};
 use super::rank::{Asked, Shares, clears, may_show};
 use super::score::Sum;
 
-/// Below so many episodes for each that is wanted, there is nothing to gain.
+/// Below so many episodes for each that is wanted or kept, there is nothing to gain.
 const WORTH: usize = 4;
 /// Leaves room for the rounding of sums.
 const ALMOST: f32 = 0.999;
@@ -27,6 +27,8 @@ pub(super) struct Missing {
 pub(super) struct Partial<'a> {
     /// The episodes that hold a telling term.
     pub(super) found: &'a [u32],
+    /// The best turn and window among them.
+    pub(super) best: (f32, f32),
     /// By document.
     pub(super) sums: &'a [Sum],
     /// By session.
@@ -57,8 +59,6 @@ pub(super) struct Prune<'a> {
 
 /// A score is a sum over the channels of `share × score ÷ best`; this has `share ÷ best` for the best as it can be at least and at most.
 struct Bounds {
-    /// Best so far, per channel.
-    best: Sum,
     high: [f32; 3],
     low: [f32; 3],
 }
@@ -67,6 +67,10 @@ impl Prune<'_> {
     /// The episodes that may be among the best, or score best in a channel; `None` when that would be nearly all, or cannot be told.
     pub(super) fn keep(&self, partial: &Partial<'_>) -> Option<Vec<u32>> {
         if self.limit == 0 || partial.found.len() <= self.limit * WORTH || !self.shares.only_add() {
+            return None;
+        }
+        // What weighs so much may make a best one of any.
+        if partial.missing.turn >= partial.best.0 * ALMOST || partial.missing.window >= partial.best.1 * ALMOST {
             return None;
         }
         let sums = |doc: u32| &partial.sums[doc as usize];
@@ -79,7 +83,7 @@ impl Prune<'_> {
         let threshold = self.threshold(partial, &bounds)? * ALMOST;
         let Missing { turn, window, session, information } = partial.missing;
         let covered = self.beside * partial.whole * ALMOST - information;
-        let (best_turn, best_window) = (bounds.best.turn * ALMOST - turn, bounds.best.window * ALMOST - window);
+        let (best_turn, best_window) = (partial.best.0 * ALMOST - turn, partial.best.1 * ALMOST - window);
         let most = (1.0 + self.boost) * self.shares.role(true).max(1.0);
         let rest = bounds.high[0] * turn + bounds.high[1] * window + self.shares.session;
 
@@ -102,37 +106,33 @@ impl Prune<'_> {
             }
             kept.push(doc);
         }
-        Some(kept)
+        (kept.len() * WORTH <= partial.found.len()).then_some(kept)
     }
 
     fn bounds(&self, partial: &Partial<'_>) -> Bounds {
-        let mut best = Sum::default();
-        for &doc in partial.found {
-            let sum = &partial.sums[doc as usize];
-            best.turn = best.turn.max(sum.turn);
-            best.window = best.window.max(sum.window);
-        }
         let session = partial.sessions.iter().copied().fold(0.0, f32::max);
         let Shares { turn: a, window: b, session: c, .. } = self.shares;
         let Missing { turn, window, session: more, .. } = partial.missing;
         let share = |share: f32, best: f32| share / best.max(f32::MIN_POSITIVE);
         Bounds {
-            high: [share(a, best.turn), share(b, best.window), share(c, session)],
-            low: [share(a, best.turn + turn), share(b, best.window + window), share(c, session + more)],
-            best,
+            high: [share(a, partial.best.0), share(b, partial.best.1), share(c, session)],
+            low: [share(a, partial.best.0 + turn), share(b, partial.best.1 + window), share(c, session + more)],
         }
     }
 
     /// What the weakest of the wanted ones scores at least; `None` when so many are not certain.
     fn threshold(&self, partial: &Partial<'_>, bounds: &Bounds) -> Option<f32> {
         let role = self.shares.role(true).max(1.0);
+        let covered = self.beside * partial.whole;
         let mut least: Vec<f32> = Vec::with_capacity(self.limit + 1);
+        let mut weakest = f32::NEG_INFINITY;
         for &doc in partial.found {
             let sum = &partial.sums[doc as usize];
             let words = bounds.low[0] * sum.turn + bounds.low[1] * sum.window;
-            let weakest = least.last().copied().filter(|_| least.len() == self.limit).unwrap_or(f32::NEG_INFINITY);
-            let counts = sum.near * ALMOST >= self.beside * partial.whole && (sum.telling > 0 || !self.telling);
-            if (words + self.shares.session) * role <= weakest || !counts {
+            if (words + self.shares.session) * role <= weakest
+                || sum.near * ALMOST < covered
+                || (self.telling && sum.telling == 0)
+            {
                 continue;
             }
             let place: &Place = &self.index.places[doc as usize];
@@ -142,6 +142,7 @@ impl Prune<'_> {
                 let at = least.partition_point(|&known| known >= score);
                 least.insert(at, score);
                 least.truncate(self.limit);
+                weakest = least.get(self.limit - 1).copied().unwrap_or(f32::NEG_INFINITY);
             }
         }
         least.get(self.limit - 1).copied()

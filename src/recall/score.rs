@@ -27,6 +27,8 @@ const FLOOR_TERMS: usize = 8;
 const ALMOST: f32 = 0.999;
 /// A list this many times longer than there are episodes to look up in it is searched, not read.
 const SEARCH_FROM: usize = 16;
+/// Where more than one in so many accumulators was used, all are cleared in one go.
+const FILL_FROM: usize = 8;
 
 #[derive(Clone, Copy)]
 struct Bm25 {
@@ -54,6 +56,11 @@ struct Scorer {
 }
 
 impl Scorer {
+    /// What no text scores above in which the term stands at most so often.
+    fn most(self, count: f32) -> f32 {
+        self.score(count, 0)
+    }
+
     fn score(self, count: f32, len: u32) -> f32 {
         self.weight * count / (count + self.flat + self.by_len * len as f32)
     }
@@ -156,6 +163,8 @@ struct Scratch {
     sums: Vec<Sum>,
     found: Vec<u32>,
     sessions: Vec<f32>,
+    /// The best turn and window of those that were found.
+    best: (f32, f32),
 }
 
 thread_local! {
@@ -205,23 +214,21 @@ pub(super) fn score(
             scratch.add_sessions(index, read);
         }
         let missing = Missing::of(common);
-        let kept = prune.filter(|_| !common.is_empty()).and_then(|prune| {
-            prune.keep(&Partial {
-                found: &scratch.found,
-                sums: &scratch.sums,
-                sessions: &scratch.sessions[..index.sessions.len()],
-                whole,
-                missing,
-            })
-        });
-        match &kept {
-            Some(kept) => scratch.finish(index, common, kept, missing.session),
-            None => {
-                for read in common {
-                    scratch.look_up(&index.sizes, read);
-                    scratch.add_sessions(index, read);
-                }
+        let keep = |scratch: &Scratch, missing| {
+            let Scratch { found, sums, sessions, best } = scratch;
+            let sessions = &sessions[..index.sessions.len()];
+            prune?.keep(&Partial { found, sums, sessions, best: *best, whole, missing })
+        };
+        let mut kept = keep(scratch, missing);
+        if let Some(kept) = &kept {
+            scratch.finish(index, common, kept, missing.session);
+        } else {
+            for read in common {
+                scratch.look_up(&index.sizes, read);
+                scratch.add_sessions(index, read);
             }
+            // Nothing is missing any more: most can be told not to be among the best for less than it takes to rank them.
+            kept = keep(scratch, Missing::default());
         }
         let (hits, best) = scratch.take(index, whole, least, kept);
         Scored { hits, best, beyond: beyond(common) }
@@ -244,9 +251,9 @@ fn common(reads: &[Read<'_>], least: f32) -> usize {
 impl Missing {
     fn of(common: &[Read<'_>]) -> Self {
         common.iter().fold(Self::default(), |sum, read| Self {
-            turn: sum.turn + read.turn.weight,
-            window: sum.window + read.window.weight,
-            session: sum.session + read.session.weight,
+            turn: sum.turn + read.turn.most(read.list.most.own.into()),
+            window: sum.window + read.window.most(read.list.most.near.into()),
+            session: sum.session + read.session.most(read.list.most.session as f32),
             information: sum.information + read.information,
         })
     }
@@ -341,13 +348,17 @@ impl Scratch {
 
     /// Adds a term to all episodes that hold it.
     fn find(&mut self, sizes: &[Size], read: &Read<'_>) {
+        let (mut turn, mut window) = self.best;
         for &entry in read.list.entries() {
             let sum = &mut self.sums[entry.doc as usize];
             if sum.near == 0.0 {
                 self.found.push(entry.doc);
             }
             sum.add(read, entry, sizes[entry.doc as usize]);
+            turn = turn.max(sum.turn);
+            window = window.max(sum.window);
         }
+        self.best = (turn, window);
     }
 
     /// Adds a term to those episodes that were found already.
@@ -355,7 +366,9 @@ impl Scratch {
         if read.list.entries().len() > self.found.len() * SEARCH_FROM {
             for &doc in &self.found {
                 if let Some(&entry) = read.list.entry(doc) {
-                    self.sums[doc as usize].add(read, entry, sizes[doc as usize]);
+                    let sum = &mut self.sums[doc as usize];
+                    sum.add(read, entry, sizes[doc as usize]);
+                    self.best = (self.best.0.max(sum.turn), self.best.1.max(sum.window));
                 }
             }
             return;
@@ -364,6 +377,7 @@ impl Scratch {
             let sum = &mut self.sums[entry.doc as usize];
             if sum.near > 0.0 {
                 sum.add(read, entry, sizes[entry.doc as usize]);
+                self.best = (self.best.0.max(sum.turn), self.best.1.max(sum.window));
             }
         }
     }
@@ -412,14 +426,12 @@ impl Scratch {
     /// Hands out the hits, of `kept` where there is such, and leaves the accumulators as it found them.
     fn take(&mut self, index: &Index, whole: f32, least: f32, kept: Option<Vec<u32>>) -> (Vec<Hit>, Best) {
         let mut best = Best::default();
-        for &doc in &self.found {
+        let mut hits = Vec::with_capacity(64);
+        // Those that score best in a channel are among the kept.
+        for &doc in kept.as_ref().unwrap_or(&self.found) {
             let sum = &self.sums[doc as usize];
             best.turn = best.turn.max(sum.turn);
             best.window = best.window.max(sum.window);
-        }
-        let mut hits = Vec::with_capacity(64);
-        for &doc in kept.as_ref().unwrap_or(&self.found) {
-            let sum = &self.sums[doc as usize];
             let coverage = (sum.near / whole).min(1.0);
             if coverage >= least {
                 hits.push(Hit {
@@ -433,9 +445,14 @@ impl Scratch {
                 });
             }
         }
-        for doc in self.found.drain(..) {
-            self.sums[doc as usize] = Sum::default();
+        let sums = &mut self.sums[..index.sizes.len()];
+        if self.found.len() > sums.len() / FILL_FROM {
+            sums.fill(Sum::default());
+        } else {
+            self.found.iter().for_each(|&doc| sums[doc as usize] = Sum::default());
         }
+        self.found.clear();
+        self.best = (0.0, 0.0);
         let sessions = &mut self.sessions[..index.sessions.len()];
         best.session = sessions.iter().copied().fold(best.session, f32::max);
         sessions.fill(0.0);
