@@ -182,6 +182,7 @@ impl App {
         raise_to(&self.metrics.outbox_appended, health.appended_total);
         raise_to(&self.metrics.outbox_failed, health.failed_total);
         raise_to(&self.metrics.outbox_refused, health.refused_total);
+        raise_to(&self.metrics.outbox_released_failing, health.released_total);
         let learned = &self.metrics.learned;
         let totals = [
             (LearnedAs::Applied, &self.learner.applied),

@@ -108,25 +108,26 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let recall = Arc::new(Recall::from_source(Arc::new(source), recall_config(config)));
     let states = Arc::new(States::new(Arc::clone(&store)));
 
-    let outbox = outbox(
-        Arc::clone(&store) as Arc<_>,
-        OutboxConfig::default(),
-        redact_turn,
-        Arc::clone(&clock),
-        &tracker,
-        halt.clone(),
-    );
     let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
-    let learner = ExtractLearner::new(
+    let learner = Arc::new(ExtractLearner::new(
         Arc::clone(&store),
         decide(Arc::clone(&schemas), Arc::clone(&random), Arc::clone(&metrics), config.extract.rules),
         Arc::clone(&cached) as Arc<_>,
         Arc::clone(&cached) as Arc<_>,
         Arc::clone(&clock),
+    ));
+    let outbox = outbox(
+        Arc::clone(&store) as Arc<_>,
+        OutboxConfig::default(),
+        redact_turn,
+        learns_at_once(config).then(|| Arc::clone(&learner) as Arc<_>),
+        Arc::clone(&clock),
+        &tracker,
+        halt.clone(),
     );
     let learned = learner.counters();
     let owner = format!("{:016x}", random.next_u64());
-    let mut learner: Arc<dyn Learner> = Arc::new(learner);
+    let mut learner: Arc<dyn Learner> = learner;
     let model = config.extract.model.as_ref().filter(|_| degraded.is_none());
     if let Some(model) = model
         && let Some(ask) = asker(model, &providers, AskPurpose::Extract, &clock, &metrics)
@@ -285,6 +286,12 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         learner: learned,
         degraded,
     }))
+}
+
+/// Whether the rules learn from an exchange instead of its being kept: not where someone else needs it afterwards.
+fn learns_at_once(config: &Config) -> bool {
+    let extract = &config.extract;
+    extract.rules && extract.model.is_none() && extract.keep_exchanges_days == 0
 }
 
 async fn open_store(config: &Config, env: &dyn Env) -> Result<(Arc<dyn Store>, Option<String>), BuildError> {

@@ -25,6 +25,10 @@ impl FactSource for Cached {
         self.recall.facts(scope).await
     }
 
+    fn facts_now(&self, scope: &Scope) -> Option<(i64, Vec<Arc<Fact>>)> {
+        self.recall.facts_now(scope)
+    }
+
     fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
         self.recall.mentioning(scope, value)
     }

@@ -5,8 +5,10 @@ mod store_facts;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +17,11 @@ use async_trait::async_trait;
 use chain::Chain;
 pub use store_facts::StoreFacts;
 
+use super::at_once::AtOnce;
 use super::worker::{LearnError, Learner};
 use crate::base::{Clock, EpisodeId, Time};
 use crate::memory::{Fact, Scope, Speaker, Turn};
-use crate::store::{Claimed, LearnOutcome, Learned, Store, StoreError};
+use crate::store::{Claimed, Finished, LearnOutcome, Learned, Store, StoreError};
 
 /// What a decision rests on.
 pub struct DecideArgs<'a> {
@@ -52,6 +55,12 @@ pub trait FactSource: Send + Sync {
     /// The scope's revision, and its current facts at that revision. A cache asks the store for the revision first: a
     /// source that stays behind makes every decision stale.
     async fn facts(&self, scope: &Scope) -> Result<(i64, Vec<Arc<Fact>>), StoreError>;
+
+    /// The same, if it is known without waiting and without asking whether it still holds: what is decided on it may turn out to be
+    /// stale.
+    fn facts_now(&self, _scope: &Scope) -> Option<(i64, Vec<Arc<Fact>>)> {
+        None
+    }
 
     /// The episodes of the scope in which `value` occurs, as far as they are known without waiting.
     fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId>;
@@ -135,11 +144,12 @@ impl ExtractLearner {
     /// Decides what the turns of one scope teach, each on the result of those before it.
     pub(super) async fn decide_scope(&self, scope: &Scope, turns: &[&Turn]) -> Result<Vec<Learned>, StoreError> {
         let (revision, facts) = self.facts.facts(scope).await?;
-        let mut chain = Chain::new(&*self.decide, &*self.facts, scope, self.clock.now());
+        let chain = Chain::new(&*self.decide, &*self.facts, scope, self.clock.now());
         // Nearly always nothing was ever deleted: decide as if so, ask the store about all texts at once, and decide
         // anew only when that was wrong.
+        let mut known: HashMap<String, bool> = HashMap::new();
         for _ in 0..MAX_BAR_ROUNDS {
-            let (learned, unknown) = chain.decide(turns, revision, &facts, false);
+            let (learned, unknown) = decide_asking(&chain, turns, revision, &facts, &known);
             if unknown.is_empty() {
                 return Ok(learned);
             }
@@ -148,10 +158,10 @@ impl ExtractLearner {
             if !answers.contains(&true) {
                 return Ok(learned);
             }
-            chain.known.extend(unknown.into_iter().zip(answers));
+            known.extend(unknown.into_iter().zip(answers));
         }
         // Still asking about new texts: those are taken as barred, which is the safe side.
-        Ok(chain.decide(turns, revision, &facts, true).0)
+        Ok(chain.decide(turns, revision, &facts, &|text| known.get(text).copied().unwrap_or(true)))
     }
 
     fn note(&self, outcome: LearnOutcome, learned: &Learned) {
@@ -173,13 +183,32 @@ impl ExtractLearner {
     }
 }
 
+/// Decides as if no text were barred of which it is not `known`; returns those as well.
+fn decide_asking(
+    chain: &Chain<'_>,
+    turns: &[&Turn],
+    revision: i64,
+    facts: &[Arc<Fact>],
+    known: &HashMap<String, bool>,
+) -> (Vec<Learned>, Vec<String>) {
+    let unknown: RefCell<HashSet<String>> = RefCell::default();
+    let barred = |text: &str| {
+        known.get(text).copied().unwrap_or_else(|| {
+            unknown.borrow_mut().insert(text.to_owned());
+            false
+        })
+    };
+    let learned = chain.decide(turns, revision, facts, &barred);
+    (learned, unknown.into_inner().into_iter().collect())
+}
+
 #[async_trait]
 impl Learner for ExtractLearner {
     async fn learn(&self, batch: Vec<Claimed>, owner: &str) -> Result<(), LearnError> {
         let mut left: Vec<Turn> = batch.into_iter().map(|claimed| claimed.turn).collect();
         for _ in 0..MAX_ROUNDS {
             let mut decided = Vec::with_capacity(left.len());
-            for (scope, turns) in by_scope(&left) {
+            for (scope, turns) in by_scope(left.iter()) {
                 decided.extend(self.decide_scope(scope, &turns).await?);
                 // Deciding is computing; others on this thread get their turn.
                 tokio::task::yield_now().await;
@@ -201,8 +230,38 @@ impl Learner for ExtractLearner {
     }
 }
 
+/// Longer turns are learned from later: those who wait for the others of a group need not wait for them.
+const MAX_AT_ONCE_BYTES: usize = 16 * 1024;
+
+#[async_trait]
+impl AtOnce for ExtractLearner {
+    async fn decide(&self, group: &[Finished]) -> Vec<Option<Learned>> {
+        let turns = group.iter().filter_map(|f| f.turn.as_ref()).filter(|turn| bytes(turn) <= MAX_AT_ONCE_BYTES);
+        let mut decided = HashMap::with_capacity(group.len());
+        for (scope, turns) in by_scope(turns) {
+            let Some((revision, facts)) = self.facts.facts_now(scope) else { continue };
+            let chain = Chain::new(&*self.decide, &*self.facts, scope, self.clock.now());
+            // The store sees to what is barred. A panic is the worker's to deal with: it tries each turn alone.
+            let deciding = AssertUnwindSafe(|| chain.decide(&turns, revision, &facts, &|_| false));
+            let learned = catch_unwind(deciding).unwrap_or_default();
+            decided.extend(learned.into_iter().map(|learned| (learned.exchange, learned)));
+            // Deciding is computing; others on this thread get their turn.
+            tokio::task::yield_now().await;
+        }
+        group.iter().map(|finished| decided.remove(&finished.exchange)).collect()
+    }
+
+    fn stored(&self, learned: &Learned, outcome: LearnOutcome) {
+        self.note(outcome, learned);
+    }
+}
+
+fn bytes(turn: &Turn) -> usize {
+    turn.user.iter().chain(&turn.before).chain(&turn.reply).map(|said| said.text.len()).sum()
+}
+
 /// The turns of each scope in their order, scopes in the order of their first turn.
-fn by_scope(turns: &[Turn]) -> Vec<(&Scope, Vec<&Turn>)> {
+fn by_scope<'a>(turns: impl Iterator<Item = &'a Turn>) -> Vec<(&'a Scope, Vec<&'a Turn>)> {
     let mut places: HashMap<&Scope, usize> = HashMap::new();
     let mut groups: Vec<(&Scope, Vec<&Turn>)> = Vec::new();
     for turn in turns {

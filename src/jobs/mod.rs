@@ -1,13 +1,15 @@
 //! Work that must happen after the client has its answer: the outbox, and the worker that learns from it.
 //!
 //! A request takes a [`Slot`] before any paid work and fills it when the reply ends, also from a destructor. One writer
-//! ([`outbox()`]) makes groups of what was filled and commits each group at once. A [`Worker`] leases rows and hands them
-//! to a [`Learner`]. Delivery is at least once; the store sees to it that nothing is learned twice.
+//! ([`outbox()`]) makes groups of what was filled and commits each group at once, and with it what the rules learn from it at once
+//! ([`AtOnce`]). What is left waits as rows: a [`Worker`] leases them and hands them to a [`Learner`]. Delivery is at least once; the store
+//! sees to it that nothing is learned twice.
 //!
 //! [`Summaries`] are made beside it: of what the next cut of a conversation will drop, ahead of need.
 //!
 //! Nothing here decides what is remembered: that is a function given to [`ExtractLearner`].
 
+mod at_once;
 mod learner;
 mod outbox;
 mod policy;
@@ -18,6 +20,7 @@ mod testing;
 mod windows;
 mod worker;
 
+pub use at_once::AtOnce;
 pub use learner::{
     Decide, DecideArgs, ExtractLearner, FactSource, LearnCounters, LearnObserver, NoObserver, StoreFacts,
 };

@@ -51,6 +51,14 @@ impl Faulty {
 #[async_trait]
 impl OutboxStore for Faulty {
     async fn append(&self, group: &[Finished]) -> Result<(), StoreError> {
+        self.append_learned(group, &[]).await.map(drop)
+    }
+
+    async fn append_learned(
+        &self,
+        group: &[Finished],
+        learned: &[Option<Learned>],
+    ) -> Result<Vec<Option<LearnOutcome>>, StoreError> {
         self.gate.acquire().await.unwrap().forget();
         if self.down.load(Ordering::Relaxed) {
             return Err(unavailable());
@@ -62,7 +70,7 @@ impl OutboxStore for Faulty {
             return Err(StoreError::Driver { doing: "append", source: "poison".into() });
         }
         self.groups.lock().unwrap().push(group.len());
-        self.store.append(group).await
+        self.store.append_learned(group, learned).await
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>, StoreError> {

@@ -155,6 +155,14 @@ impl Recall {
         Ok(facts.is_empty() && episodes.is_empty())
     }
 
+    /// The same from memory alone, at once; `None` when the scope has to be read first.
+    #[must_use]
+    pub fn facts_now(&self, scope: &Scope) -> Option<(i64, Vec<Arc<Fact>>)> {
+        let entry = self.hot.get(scope)?;
+        let scoped = read(&entry);
+        Some((scoped.revision, scoped.facts()))
+    }
+
     /// Episodes of a scope in which a value occurs word for word; none when the scope is not in memory.
     #[must_use]
     pub fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {

@@ -62,6 +62,11 @@ macro_rules! contract_suite {
                     an_exchange_that_teaches_nothing_leaves_the_revision
                     episodes_are_marked_with_the_facts_they_mention_that_were_retired
                     a_version_that_differs_is_stale
+                    what_was_learned_at_once_is_stored_and_the_exchange_is_not
+                    what_was_learned_at_once_on_an_older_revision_waits
+                    where_something_was_deleted_nothing_is_learned_at_once
+                    what_was_learned_at_once_of_an_erased_scope_or_a_seen_turn_is_not_stored
+                    a_large_group_is_stored_whole
                     an_empty_group_is_nothing }
             facts { changes_are_listed_in_order_and_by_page
                     facts_are_filtered_by_key_and_status

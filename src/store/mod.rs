@@ -70,6 +70,17 @@ pub trait OutboxStore: Send + Sync {
     /// with them, in one transaction: when it returns, they survive a crash of the process.
     async fn append(&self, group: &[Finished]) -> Result<(), StoreError>;
 
+    /// Appends a group of which it is known already what some taught (`learned` stands in the order of `group`): of those it stores, in the
+    /// same transaction, what they taught, and not themselves. `None` in the result, or [`LearnOutcome::Stale`], says that an exchange
+    /// waits to be claimed, as after [`append`](Self::append).
+    ///
+    /// `learned` was decided as if nothing had ever been deleted; in a scope in which something was, all is stale.
+    async fn append_learned(
+        &self,
+        group: &[Finished],
+        learned: &[Option<Learned>],
+    ) -> Result<Vec<Option<LearnOutcome>>, StoreError>;
+
     /// Leases at most `claim.max` exchanges that are due, oldest first, at most one *conversation* at a time: rows of a
     /// scope that has a live lease are left out, so that statements of one person are learned in order.
     async fn claim(&self, claim: &Claim) -> Result<Vec<Claimed>, StoreError>;

@@ -40,6 +40,14 @@ impl OutboxStore for Unreachable {
         self.unavailable()
     }
 
+    async fn append_learned(
+        &self,
+        _: &[Finished],
+        _: &[Option<Learned>],
+    ) -> Result<Vec<Option<LearnOutcome>>, StoreError> {
+        self.unavailable()
+    }
+
     async fn claim(&self, _: &Claim) -> Result<Vec<Claimed>, StoreError> {
         self.unavailable()
     }

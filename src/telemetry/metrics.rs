@@ -136,6 +136,8 @@ pub struct Metrics {
     pub outbox_refused: Counter,
     /// Replies whose end was let go before they were durable, because that took too long.
     pub outbox_released_by_timeout: Counter,
+    /// Replies whose end was let go before they were durable, because the store is known to fail.
+    pub outbox_released_failing: Counter,
     outbox_depth: Gauge,
     outbox_dead_letters: Gauge,
     outbox_oldest_seconds: Gauge<f64, AtomicU64>,
@@ -234,6 +236,11 @@ impl Metrics {
                 &mut r,
                 "outbox_released_by_timeout",
                 "Replies whose end was let go before they were durable",
+            ),
+            outbox_released_failing: counter(
+                &mut r,
+                "outbox_released_failing",
+                "Replies whose end was let go before they were durable because the store fails",
             ),
             outbox_depth: gauge(&mut r, "outbox_depth", "Exchanges that wait to be learned from"),
             outbox_dead_letters: gauge(&mut r, "outbox_dead_letters", "Exchanges that were given up and are kept"),

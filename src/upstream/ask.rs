@@ -80,7 +80,7 @@ impl ModelAsker {
             Method::POST,
             url,
             self.headers(),
-            attempt::json(body),
+            body.into(),
             std::time::Duration::ZERO,
             BodyLimits::default(),
         );

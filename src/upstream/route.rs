@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
-use http::{Method, Response, StatusCode};
+use http::{Response, StatusCode};
 use tokio::sync::Semaphore;
 use tower::Service;
 use tracing::Instrument;

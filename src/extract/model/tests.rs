@@ -66,6 +66,7 @@ fn input<'a>(turn: &'a Turn, facts: &'a [Arc<Fact>], ids: &'a SeededRandom) -> D
         ids,
         tombstoned: &|_| false,
         mentioning: &|_| Vec::new(),
+        boilerplate: None,
     }
 }
 

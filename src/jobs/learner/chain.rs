@@ -1,7 +1,5 @@
 //! Turns of one scope decided one after the other, without anything being stored in between.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Decide, DecideArgs, FactSource};
@@ -15,43 +13,33 @@ pub(super) struct Chain<'a> {
     source: &'a dyn FactSource,
     scope: &'a Scope,
     now: Time,
-    /// Texts of which it is known whether they are barred.
-    pub(super) known: HashMap<String, bool>,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(decide: &'a Decide, source: &'a dyn FactSource, scope: &'a Scope, now: Time) -> Self {
-        Self { decide, source, scope, now, known: HashMap::new() }
+        Self { decide, source, scope, now }
     }
 
-    /// Returns the decisions, and the texts that were asked for and are not known; `assumed` was the answer for them.
+    /// Returns the decisions, one for each turn; `barred` says which texts may not be learned.
     pub(super) fn decide(
         &self,
         turns: &[&Turn],
         revision: i64,
         facts: &[Arc<Fact>],
-        assumed: bool,
-    ) -> (Vec<Learned>, Vec<String>) {
-        let unknown: RefCell<HashSet<String>> = RefCell::default();
-        let barred = |text: &str| {
-            self.known.get(text).copied().unwrap_or_else(|| {
-                unknown.borrow_mut().insert(text.to_owned());
-                assumed
-            })
-        };
+        barred: &dyn Fn(&str) -> bool,
+    ) -> Vec<Learned> {
         let mut revision = revision;
         let mut facts = facts.to_vec();
         let mut decided: Vec<Learned> = Vec::with_capacity(turns.len());
         for turn in turns {
             let mentioning = |value: &str| self.mentioning(value, &decided);
-            let args =
-                DecideArgs { turn, facts: &facts, revision, now: self.now, barred: &barred, mentioning: &mentioning };
+            let args = DecideArgs { turn, facts: &facts, revision, now: self.now, barred, mentioning: &mentioning };
             let learned = (self.decide)(args);
             revision += i64::from(changes_scope(&learned));
             follow(&mut facts, &learned);
             decided.push(learned);
         }
-        (decided, unknown.into_inner().into_iter().collect())
+        decided
     }
 
     /// Stored episodes, and those decided on just now.

@@ -183,6 +183,104 @@ pub(crate) async fn a_version_that_differs_is_stale(store: &dyn Store) {
     assert_eq!(store.history(&scope, FactId(10)).await.unwrap()[0].action, Action::Insert);
 }
 
+pub(crate) async fn what_was_learned_at_once_is_stored_and_the_exchange_is_not(store: &dyn Store) {
+    let (ann, bob) = (scope("ann"), scope("bob"));
+    let mut group = [finished(1, &ann), finished(2, &bob), finished(3, &ann)];
+    group[0].shown = Some(shown(1));
+    group[0].state = Some(state(&ann, 7, 0));
+    let mut first = learned(1, &ann, 0);
+    first.changes = vec![insert(10, "location.home", "Oslo")];
+    first.episodes = vec![episode(20, Speaker::User, "I live in Oslo"), episode(21, Speaker::Assistant, "ok")];
+    let mut third = learned(3, &ann, 1);
+    third.changes = vec![edit(10, "location.home", "Rome", 1)];
+    let outcomes = store.append_learned(&group, &[Some(first), None, Some(third)]).await.unwrap();
+    let applied = |revision| Some(LearnOutcome::Applied { revision });
+    assert_eq!(outcomes, [applied(1), None, applied(2)]);
+    assert_eq!(store.fact(&ann, FactId(10)).await.unwrap().unwrap().value, "Rome");
+    assert!(store.episode(&ann, EpisodeId(21)).await.unwrap().is_some());
+    assert_eq!(store.shown(&ann, ExchangeId(1)).await.unwrap(), Some(shown(1)));
+    assert!(store.turn_state(&state(&ann, 7, 0).0, NOW).await.unwrap().is_some());
+    assert_eq!(store.scope_state(&ann).await.unwrap(), ScopeState { revision: 2, epoch: 0 });
+    let waiting = store.claim(&claim("me", 9)).await.unwrap();
+    assert_eq!(waiting.iter().map(|c| c.turn.exchange.0).collect::<Vec<_>>(), [2]);
+}
+
+pub(crate) async fn what_was_learned_at_once_on_an_older_revision_waits(store: &dyn Store) {
+    let scope = scope("ann");
+    store.apply(&scope, &[insert(5, "note.a", "x")]).await.unwrap();
+    let group = [finished(1, &scope), finished(2, &scope)];
+    let learned = [1, 2].map(|n| {
+        let mut learned = learned(n, &scope, n as i64 - 1);
+        learned.episodes = vec![episode(n * 10, Speaker::User, "hello")];
+        Some(learned)
+    });
+    let outcomes = store.append_learned(&group, &learned).await.unwrap();
+    assert_eq!(outcomes, [Some(LearnOutcome::Stale); 2]);
+    assert_eq!(store.claim(&claim("me", 9)).await.unwrap().len(), 2);
+}
+
+/// plastic-labs/honcho#725: where something was deleted, only the long way knows whether words are barred.
+pub(crate) async fn where_something_was_deleted_nothing_is_learned_at_once(store: &dyn Store) {
+    let scope = scope("ann");
+    store.apply(&scope, &[insert(5, "note.a", "x")]).await.unwrap();
+    store.delete_fact(&scope, FactId(5), NOW).await.unwrap();
+    let mut again = learned(1, &scope, 2);
+    again.changes = vec![insert(6, "note.a", "x")];
+    let outcomes = store.append_learned(&[finished(1, &scope)], &[Some(again)]).await.unwrap();
+    assert_eq!(outcomes, [Some(LearnOutcome::Stale)]);
+    assert_eq!(store.claim(&claim("me", 9)).await.unwrap().len(), 1);
+    assert_eq!(facts(store, &scope).await, [""; 0]);
+}
+
+/// Design, doubt 14; and MemTensor/MemOS#881 for a turn that is sent twice.
+pub(crate) async fn what_was_learned_at_once_of_an_erased_scope_or_a_seen_turn_is_not_stored(store: &dyn Store) {
+    let (ann, bob) = (scope("ann"), scope("bob"));
+    store.erase(&ann, NOW).await.unwrap();
+    let mut late = learned(1, &ann, 1);
+    late.episodes = vec![episode(10, Speaker::User, "hello")];
+    let twice = [2, 3].map(|n| {
+        let mut learned = learned(n, &bob, n as i64 - 2);
+        learned.turn_key = "the same turn".to_owned();
+        learned.episodes =
+            vec![episode(n * 10, Speaker::User, "book it"), episode(n * 10 + 1, Speaker::Assistant, "ok")];
+        Some(learned)
+    });
+    let [second, third] = twice;
+    let group = [finished(1, &ann), finished(2, &bob), finished(3, &bob)];
+    let outcomes = store.append_learned(&group, &[Some(late), second, third]).await.unwrap();
+    let expected =
+        [LearnOutcome::Erased, LearnOutcome::Applied { revision: 1 }, LearnOutcome::Seen { revision: 2 }].map(Some);
+    assert_eq!(outcomes, expected);
+    assert_eq!(store.depth().await.unwrap().waiting, 0);
+    let episodes = store.list_episodes(&bob, &EpisodeFilter::default(), &Page::first(10)).await.unwrap();
+    assert_eq!(episodes.iter().map(|e| e.id.0).collect::<Vec<_>>(), [20, 21, 31]);
+    assert_eq!(store.scope_state(&ann).await.unwrap(), ScopeState { revision: 1, epoch: 1 });
+}
+
+/// More than one script has room for.
+pub(crate) async fn a_large_group_is_stored_whole(store: &dyn Store) {
+    let scopes: Vec<_> = (0..50).map(|n| scope(&format!("subject-{n}"))).collect();
+    let group: Vec<_> = (1..=100_u128).map(|n| finished(n, &scopes[n as usize % 50])).collect();
+    let learned: Vec<_> = (1..=100_u128)
+        .map(|n| {
+            let mut learned = learned(n, &scopes[n as usize % 50], i64::from(n > 50));
+            let said = |side| episode(n * 10 + side, Speaker::User, &format!("statement {n}"));
+            learned.episodes = (0..3).map(said).collect();
+            (n % 7 > 0).then_some(learned)
+        })
+        .collect();
+    let outcomes = store.append_learned(&group, &learned).await.unwrap();
+    let stored = outcomes.iter().filter(|o| matches!(o, Some(LearnOutcome::Applied { .. }))).count();
+    let waiting = store.depth().await.unwrap().waiting as usize;
+    assert_eq!(stored + waiting, 100);
+    let mut episodes = 0;
+    for scope in &scopes {
+        episodes += store.list_episodes(scope, &EpisodeFilter::default(), &Page::first(99)).await.unwrap().len();
+    }
+    assert_eq!(episodes, stored * 3);
+    assert!(stored > 70, "{stored}");
+}
+
 pub(crate) async fn an_empty_group_is_nothing(store: &dyn Store) {
     store.append(&[]).await.unwrap();
     assert_eq!(store.learn("me", &[]).await.unwrap(), []);

@@ -35,15 +35,15 @@ const DELETES: &[(&str, &str)] = &[
     ("outbox", "DELETE FROM outbox WHERE scope = ?1"),
     ("dead_letters", "DELETE FROM dead_letters WHERE scope = ?1"),
     ("proposals", "DELETE FROM proposals WHERE scope = ?1"),
-    ("states", "DELETE FROM turn_states WHERE scope = ?1"),
+    ("states", "DELETE FROM turn_states WHERE scope = ?1 AND body <> ''"),
     ("digests", "DELETE FROM digests WHERE scope = ?1"),
     ("exchanges", "DELETE FROM exchanges WHERE scope = ?1"),
     ("window_turns", "DELETE FROM window_turns WHERE scope = ?1"),
     ("windows", "DELETE FROM windows WHERE scope = ?1"),
 ];
 
-/// What holds no words and is not counted.
-const QUIET_DELETES: &[&str] = &["DELETE FROM seen WHERE scope = ?1", "DELETE FROM audit WHERE scope = ?1"];
+/// What holds no words and is not counted; what is left of the states only says when a turn was learned from.
+const QUIET_DELETES: &[&str] = &["DELETE FROM turn_states WHERE scope = ?1", "DELETE FROM audit WHERE scope = ?1"];
 
 /// Whoever follows the changes learns that all is gone; no other change stays, those of the deletions included.
 const SAY_ERASED: &str = "INSERT INTO changes (scope, at, kind, object, gone) VALUES (?1, ?2, 'subject', '', 1)";

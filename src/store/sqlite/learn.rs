@@ -1,85 +1,281 @@
-//! Stores what a group of exchanges taught, in one transaction.
+//! Stores a group of exchanges, and what it taught, in one transaction.
 //!
-//! Everything is read first (scopes, leases, marks of what was seen, versions), then decided in memory in the order of
+//! Everything is read first (scopes, leases, when turns were last learned from, versions), then decided in memory in the order of
 //! the group, then written. So a group costs a handful of statements however large it is.
 
 use std::collections::{HashMap, HashSet};
 
-use sqlx::SqliteConnection;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
 
+use super::SqliteStore;
 use super::error::driver;
-use super::row::{hex, rows};
-use super::scope::{ScopeRow, key, load, set_revisions};
-use super::write::{StoredFacts, Writes, execute};
-use super::{SqliteStore, commit};
+use super::row::{hex, json, rows};
+use super::scope::{ScopeRow, ensure, key, load};
+use super::script::Open;
+use super::write::{StoredFacts, Then, TurnPlace, TurnRow, Writes, execute};
 use crate::base::{ExchangeId, Time};
 use crate::memory::{Scope, Speaker};
-use crate::store::{LearnOutcome, Learned, StoreError};
+use crate::store::{Finished, LearnOutcome, Learned, StateKey, StoreError, TurnState};
 
 /// How long retries and tool loops of one user turn are known as the same, in milliseconds (design, section 4).
 pub(super) const SEEN_MILLIS: i64 = 10 * 60 * 1000;
 
-const LEASED: &str = "
-    SELECT j.key FROM json_each(?2) j CROSS JOIN outbox o ON o.exchange = j.value WHERE o.owner = ?1";
-
-const SEEN: &str = "
-    SELECT j.key, n.at FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value ->> 0)
-    CROSS JOIN seen n ON n.scope = s.id AND n.turn_key = j.value ->> 1";
-
-const MARK_SEEN: &str = "
-    INSERT INTO seen (scope, turn_key, at) SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1) WHERE true
-    ON CONFLICT (scope, turn_key) DO UPDATE SET at = excluded.at";
+/// Each row begins with the number of the statement that it is from.
+const OPEN: &str = "
+    BEGIN IMMEDIATE;
+    SELECT 0, j.key, s.id, s.revision, s.epoch, s.erased_at, s.erased_revision, s.subject IS NULL,
+           EXISTS (SELECT 1 FROM tombstones t WHERE t.scope = s.id)
+    FROM json_each(?) j CROSS JOIN scopes s ON s.key = unhex(j.value);
+    SELECT 1, j.key, t.learned_at
+    FROM json_each(?) j CROSS JOIN scopes s ON s.key = unhex(substr(j.value, 1, 64))
+    CROSS JOIN turn_states t ON t.scope = s.id AND t.prefix = unhex(substr(j.value, 65))
+    WHERE t.learned_at IS NOT NULL;
+    SELECT 2, f.id, f.scope, f.version, f.body -> '$.value'
+    FROM json_each(?) j CROSS JOIN facts f ON f.id = j.value;
+    SELECT 3, j.key FROM json_each(?) j CROSS JOIN outbox o ON o.exchange = j.value WHERE o.owner = ?";
 
 const DONE: &str = "DELETE FROM outbox WHERE exchange IN (SELECT value FROM json_each(?1))";
 
 impl SqliteStore {
+    /// Stores finished exchanges: what they taught where that is known already (`learned`, as long as the group or empty), and otherwise
+    /// themselves, to be learned from later.
+    pub(super) async fn append_group(
+        &self,
+        group: &[Finished],
+        learned: &[Option<Learned>],
+    ) -> Result<Vec<Option<LearnOutcome>>, StoreError> {
+        if group.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of = |index: usize| learned.get(index).and_then(Option::as_ref);
+        let states = group.iter().filter_map(|f| f.state.as_ref()).map(|(key, _)| &key.scope);
+        let asked = Asked {
+            scopes: group.iter().map(|f| &f.scope).chain(states).collect(),
+            learned: (0..group.len()).filter_map(of).collect(),
+            owner: None,
+        };
+        let (mut open, mut state) = GroupState::load(self, asked).await?;
+        let step = async {
+            state.make_scopes(&mut open, group).await?;
+            let outcomes = group.iter().enumerate().map(|(i, finished)| state.take(finished, of(i))).collect();
+            state.write(&mut open).await?;
+            Ok(outcomes)
+        };
+        finish(step.await, open).await
+    }
+
+    /// Stores what leased exchanges taught.
     pub(super) async fn learn_group(&self, owner: &str, group: &[Learned]) -> Result<Vec<LearnOutcome>, StoreError> {
         if group.is_empty() {
             return Ok(Vec::new());
         }
-        let mut tx = self.begin().await?;
-        let mut state = GroupState::load(&mut tx, owner, group).await?;
-        let outcomes: Vec<_> = group.iter().map(|learned| state.decide(learned)).collect();
-        state.write(&mut tx).await?;
-        commit(tx).await?;
-        Ok(outcomes)
+        let asked = Asked {
+            scopes: group.iter().map(|l| &l.scope).collect(),
+            learned: group.iter().collect(),
+            owner: Some(owner),
+        };
+        let (mut open, mut state) = GroupState::load(self, asked).await?;
+        let step = async {
+            let outcomes = group.iter().map(|learned| state.decide(learned)).collect();
+            state.write(&mut open).await?;
+            Ok(outcomes)
+        };
+        finish(step.await, open).await
     }
+}
+
+/// Keeps what a script committed, or undoes what failed on the way there.
+async fn finish<T>(result: Result<T, StoreError>, open: Open) -> Result<T, StoreError> {
+    match &result {
+        Ok(_) => open.committed(),
+        Err(_) => open.undo().await,
+    }
+    result
+}
+
+/// What has to be known to store a group.
+struct Asked<'a> {
+    scopes: HashSet<&'a Scope>,
+    learned: Vec<&'a Learned>,
+    /// Whose leases count.
+    owner: Option<&'a str>,
+}
+
+/// What is known of a scope.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    row: ScopeRow,
+    /// The last erasure, and the revision that it left.
+    erased_at: Option<Time>,
+    erased_revision: i64,
+    /// Whether the subject's name was erased.
+    nameless: bool,
+    /// Whether anything of it may not be learned again.
+    barred: bool,
 }
 
 /// What is stored, as it will be when the results decided so far are written; and those results.
 struct GroupState<'a> {
-    scopes: HashMap<Scope, ScopeRow>,
-    leased: HashSet<ExchangeId>,
-    seen: HashMap<(&'a Scope, &'a str), Time>,
+    scopes: HashMap<Scope, Known>,
+    /// Leases that are held; `None` where none is needed.
+    leased: Option<HashSet<ExchangeId>>,
+    seen: HashMap<TurnPlace, Time>,
     facts: StoredFacts,
     /// Scopes of which an earlier result of this group was not stored as it was decided: later ones rest on it.
     broken: HashSet<&'a Scope>,
     changed: HashSet<&'a Scope>,
-    newly_seen: Vec<(i64, &'a str, Time)>,
+    turns: HashMap<TurnPlace, TurnRow>,
     writes: Writes,
     done: Vec<ExchangeId>,
 }
 
 impl<'a> GroupState<'a> {
-    async fn load(conn: &mut SqliteConnection, owner: &str, group: &'a [Learned]) -> Result<Self, StoreError> {
-        let unique: HashSet<&Scope> = group.iter().map(|l| &l.scope).collect();
-        let scopes = load(&mut *conn, &unique.into_iter().collect::<Vec<_>>()).await?;
-        let leased = leased(&mut *conn, owner, group).await?;
-        let seen = seen(&mut *conn, group).await?;
-        let facts = StoredFacts::load(&mut *conn, group.iter().flat_map(|l| &l.changes)).await?;
-        Ok(Self {
-            scopes,
-            leased,
-            seen,
-            facts,
+    async fn load(store: &SqliteStore, asked: Asked<'a>) -> Result<(Open, Self), StoreError> {
+        let Asked { scopes, learned, owner } = asked;
+        let scopes: Vec<&Scope> = scopes.into_iter().collect();
+        let turns: Vec<(&Scope, [u8; 32])> =
+            learned.iter().filter(|l| l.user_side).map(|l| (&l.scope, prefix(&l.turn_key))).collect();
+        let keys: Vec<_> = scopes.iter().map(|s| hex(&key(s))).collect();
+        let named: Vec<_> = turns.iter().map(|(scope, prefix)| hex(&key(scope)) + &hex(prefix)).collect();
+        let facts: Vec<_> = learned.iter().flat_map(|l| &l.changes).map(|change| change.fact.id).collect();
+        let leases: Vec<_> = learned.iter().filter(|_| owner.is_some()).map(|l| l.exchange).collect();
+        let script = sqlx::query(OPEN)
+            .bind(rows(&keys))
+            .bind(rows(&named))
+            .bind(rows(&facts))
+            .bind(rows(&leases))
+            .bind(owner.map(str::to_owned));
+        let (open, found) = store.begin_script(script, "begin a group").await?;
+        let mut state = Self {
+            scopes: HashMap::with_capacity(scopes.len()),
+            leased: owner.map(|_| HashSet::new()),
+            seen: HashMap::new(),
+            facts: StoredFacts::default(),
             broken: HashSet::new(),
             changed: HashSet::new(),
-            newly_seen: Vec::new(),
+            turns: HashMap::new(),
             writes: Writes::default(),
             done: Vec::new(),
-        })
+        };
+        match state.read(&found, &scopes, &turns, &leases) {
+            Ok(()) => Ok((open, state)),
+            Err(error) => {
+                open.undo().await;
+                Err(error)
+            }
+        }
     }
 
+    fn read(
+        &mut self,
+        found: &[SqliteRow],
+        scopes: &[&Scope],
+        turns: &[(&Scope, [u8; 32])],
+        leases: &[ExchangeId],
+    ) -> Result<(), StoreError> {
+        for row in found {
+            let (statement, index) =
+                (number(row, 0)?, || number(row, 1).map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
+            match statement {
+                0 => {
+                    if let Some(scope) = scopes.get(index()?) {
+                        self.scopes.insert((*scope).clone(), known(row)?);
+                    }
+                }
+                1 => {
+                    if let Some((scope, prefix)) = turns.get(index()?)
+                        && let Some(known) = self.scopes.get(*scope)
+                    {
+                        self.seen.insert((known.row.id, *prefix), Time(number(row, 2)?));
+                    }
+                }
+                2 => self.facts.read(row)?,
+                _ => {
+                    if let Some(leased) = &mut self.leased {
+                        leased.extend(leases.get(index()?));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the scopes that are new, and names again those whose name was erased, when something of theirs is to be stored.
+    async fn make_scopes(&mut self, open: &mut Open, group: &'a [Finished]) -> Result<(), StoreError> {
+        let lacks = |finished: &&Finished| match self.scopes.get(&finished.scope) {
+            Some(known) => known.nameless && !self.is_from_before(known, finished),
+            None => true,
+        };
+        let mut missing: HashSet<&Scope> = group.iter().filter(lacks).map(|f| &f.scope).collect();
+        let of_states = group.iter().filter_map(|f| f.state.as_ref()).map(|(key, _)| &key.scope);
+        missing.extend(of_states.filter(|scope| !self.scopes.contains_key(*scope)));
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let missing: Vec<_> = missing.into_iter().collect();
+        ensure(open.conn(), &missing).await?;
+        for (scope, row) in load(open.conn(), &missing).await? {
+            let new = Known { row, erased_at: None, erased_revision: 0, nameless: false, barred: false };
+            self.scopes.entry(scope).or_insert(new).nameless = false;
+        }
+        Ok(())
+    }
+
+    /// Whether an exchange began before the last erasure: then it leaves nothing.
+    fn is_from_before(&self, known: &Known, finished: &Finished) -> bool {
+        match (&finished.turn, &finished.shown) {
+            (Some(turn), _) => turn.epoch < known.row.epoch,
+            (None, Some(shown)) => known.erased_at.is_some_and(|erased| shown.at <= erased),
+            (None, None) => false,
+        }
+    }
+
+    /// Takes in a finished exchange; what became of what it taught, when it is known what it taught.
+    fn take(&mut self, finished: &'a Finished, learned: Option<&'a Learned>) -> Option<LearnOutcome> {
+        let known = self.scopes.get(&finished.scope).copied()?;
+        if let Some(shown) = &finished.shown
+            && known.erased_at.is_none_or(|erased| shown.at > erased)
+        {
+            self.writes.shown(known.row.id, shown);
+        }
+        if let Some((key, state)) = &finished.state {
+            self.keep_state(key, state);
+        }
+        let turn = finished.turn.as_ref()?;
+        if turn.epoch < known.row.epoch {
+            return learned.map(|_| LearnOutcome::Erased);
+        }
+        let outcome = learned.map(|learned| {
+            // Which words are barred only the worker asks.
+            if known.barred { LearnOutcome::Stale } else { self.decide(learned) }
+        });
+        if matches!(outcome, None | Some(LearnOutcome::Stale)) {
+            self.writes.waiting(turn.exchange, known.row.id, finished.at, json(turn));
+        }
+        outcome
+    }
+
+    fn keep_state(&mut self, key: &StateKey, state: &TurnState) {
+        let Some(known) = self.scopes.get(&key.scope) else { return };
+        // What rests on an earlier revision than the last erasure left is not kept.
+        if state.revision < known.erased_revision {
+            return;
+        }
+        let row = self.turn_row((known.row.id, key.prefix), state.expires_at);
+        if state.revision >= row.revision {
+            row.revision = state.revision;
+            row.expires_at = state.expires_at;
+            row.body = json(state);
+        }
+    }
+
+    fn turn_row(&mut self, place: TurnPlace, expires_at: Time) -> &mut TurnRow {
+        let new = || TurnRow { place, revision: -1, learned_at: None, expires_at, body: String::new() };
+        self.turns.entry(place).or_insert_with(new)
+    }
+
+    /// Decides what becomes of what an exchange taught.
     fn decide(&mut self, learned: &'a Learned) -> LearnOutcome {
         let outcome = self.outcome(learned);
         let stored_as_decided = matches!(outcome, LearnOutcome::Applied { .. });
@@ -91,33 +287,35 @@ impl<'a> GroupState<'a> {
     }
 
     fn outcome(&mut self, learned: &'a Learned) -> LearnOutcome {
-        let ours = self.leased.remove(&learned.exchange);
+        let ours = self.leased.as_mut().is_none_or(|leased| leased.remove(&learned.exchange));
         // The append made the scope's row, so a lease implies it.
-        let Some(scope) = self.scopes.get(&learned.scope).copied() else {
+        let Some(scope) = self.scopes.get(&learned.scope).map(|known| known.row) else {
             return LearnOutcome::NotOurs;
         };
         if learned.epoch < scope.epoch {
             if ours {
-                self.done.push(learned.exchange);
+                self.done(learned);
             }
             return LearnOutcome::Erased;
         }
         if !ours {
             return LearnOutcome::NotOurs;
         }
-        if learned.user_side && self.was_seen(learned) {
+        if learned.user_side && self.was_seen(scope, learned) {
             return self.store_seen(scope, learned);
         }
         let stale = learned.revision != scope.revision || self.broken.contains(&learned.scope);
         if stale || !self.facts.admits(scope.id, &learned.changes) {
-            self.leased.insert(learned.exchange);
+            if let Some(leased) = &mut self.leased {
+                leased.insert(learned.exchange);
+            }
             return LearnOutcome::Stale;
         }
         self.store(scope, learned)
     }
 
-    fn was_seen(&self, learned: &Learned) -> bool {
-        let at = self.seen.get(&(&learned.scope, learned.turn_key.as_str()));
+    fn was_seen(&self, scope: ScopeRow, learned: &Learned) -> bool {
+        let at = self.seen.get(&(scope.id, prefix(&learned.turn_key)));
         at.is_some_and(|at| learned.now.since(*at) < SEEN_MILLIS)
     }
 
@@ -135,10 +333,11 @@ impl<'a> GroupState<'a> {
             self.writes.proposal(scope.id, proposal);
         }
         if learned.user_side {
-            self.seen.insert((&learned.scope, &learned.turn_key), learned.now);
-            self.newly_seen.push((scope.id, &learned.turn_key, learned.now));
+            let place = (scope.id, prefix(&learned.turn_key));
+            self.seen.insert(place, learned.now);
+            self.turn_row(place, learned.now.plus_millis(SEEN_MILLIS)).learned_at = Some(learned.now);
         }
-        self.done.push(learned.exchange);
+        self.done(learned);
         let changed = !(learned.changes.is_empty() && learned.episodes.is_empty() && learned.marks.is_empty());
         LearnOutcome::Applied { revision: self.raise(&learned.scope, changed) }
     }
@@ -150,62 +349,70 @@ impl<'a> GroupState<'a> {
             self.writes.episode(scope.id, episode);
             changed = true;
         }
-        self.done.push(learned.exchange);
+        self.done(learned);
         LearnOutcome::Seen { revision: self.raise(&learned.scope, changed) }
+    }
+
+    /// Has the exchange's row deleted, where it has one.
+    fn done(&mut self, learned: &Learned) {
+        if self.leased.is_some() {
+            self.done.push(learned.exchange);
+        }
     }
 
     /// Raises the scope's revision by one when something changed; returns what it is then.
     fn raise(&mut self, scope: &'a Scope, changed: bool) -> i64 {
-        let Some(row) = self.scopes.get_mut(scope) else { return 0 };
+        let Some(known) = self.scopes.get_mut(scope) else { return 0 };
         if changed {
-            row.revision += 1;
+            known.row.revision += 1;
             self.changed.insert(scope);
         }
-        row.revision
+        known.row.revision
     }
 
-    async fn write(self, conn: &mut SqliteConnection) -> Result<(), StoreError> {
-        self.writes.run(&mut *conn).await?;
-        execute(&mut *conn, MARK_SEEN, "mark turns as seen", &self.newly_seen).await?;
-        let revisions: Vec<_> =
-            self.changed.iter().filter_map(|s| self.scopes.get(*s)).map(|row| (row.id, row.revision)).collect();
-        set_revisions(&mut *conn, &revisions).await?;
-        let deleted = execute(&mut *conn, DONE, "delete learned exchanges", &self.done).await?;
+    async fn write(mut self, open: &mut Open) -> Result<(), StoreError> {
+        let deleted = execute(open.conn(), DONE, "delete learned exchanges", &self.done).await?;
         if deleted != self.done.len() as u64 {
             return Err(StoreError::Conflict { what: "an outbox row".to_owned() });
         }
-        Ok(())
+        for turn in std::mem::take(&mut self.turns).into_values() {
+            self.writes.turn(turn);
+        }
+        for known in self.changed.iter().filter_map(|scope| self.scopes.get(*scope)) {
+            self.writes.revision(known.row.id, known.row.revision);
+        }
+        self.writes.write(open.conn(), Then::Commit).await
     }
 }
 
-/// Those exchanges of the group that `owner` holds.
-async fn leased(
-    conn: &mut SqliteConnection,
-    owner: &str,
-    group: &[Learned],
-) -> Result<HashSet<ExchangeId>, StoreError> {
-    let exchanges: Vec<_> = group.iter().map(|l| l.exchange).collect();
-    let found: Vec<i64> = sqlx::query_scalar(LEASED)
-        .bind(owner)
-        .bind(rows(&exchanges))
-        .fetch_all(conn)
-        .await
-        .map_err(driver("check leases"))?;
-    let exchange = |index: i64| usize::try_from(index).ok().and_then(|i| exchanges.get(i)).copied();
-    Ok(found.into_iter().filter_map(exchange).collect())
+/// The name of a turn, as that of a conversation state: both are the hash of what was said up to it, one of them in hex.
+pub(super) fn prefix(turn_key: &str) -> [u8; 32] {
+    unhex(turn_key).unwrap_or_else(|| *blake3::hash(turn_key.as_bytes()).as_bytes())
 }
 
-/// When the group's user turns were last learned, as far as they were.
-async fn seen<'a>(
-    conn: &mut SqliteConnection,
-    group: &'a [Learned],
-) -> Result<HashMap<(&'a Scope, &'a str), Time>, StoreError> {
-    let turns: Vec<_> = group.iter().map(|l| (hex(&key(&l.scope)), &l.turn_key)).collect();
-    let found: Vec<(i64, i64)> =
-        sqlx::query_as(SEEN).bind(rows(&turns)).fetch_all(conn).await.map_err(driver("check what was seen"))?;
-    let learned = |index: i64| usize::try_from(index).ok().and_then(|i| group.get(i));
-    Ok(found
-        .into_iter()
-        .filter_map(|(index, at)| learned(index).map(|l| ((&l.scope, l.turn_key.as_str()), Time(at))))
-        .collect())
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |c: u8| char::from(c).to_digit(16);
+        *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
+    }
+    Some(bytes)
+}
+
+fn known(row: &SqliteRow) -> Result<Known, StoreError> {
+    Ok(Known {
+        row: ScopeRow { id: number(row, 2)?, revision: number(row, 3)?, epoch: number(row, 4)? },
+        erased_at: row.try_get::<Option<i64>, _>(5).map_err(driver("read scopes"))?.map(Time),
+        erased_revision: number(row, 6)?,
+        nameless: number(row, 7)? != 0,
+        barred: number(row, 8)? != 0,
+    })
+}
+
+fn number(row: &SqliteRow, column: usize) -> Result<i64, StoreError> {
+    row.try_get(column).map_err(driver("read what a group rests on"))
 }

@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file in WAL mode.
 //!
 //! One connection writes, a few read. A write is one `BEGIN IMMEDIATE` transaction of few statements: a group of rows
-//! travels as one JSON array, bound once and taken apart by `json_each`, so that every statement is a constant and
-//! stays prepared. Several processes may use one file; each waits for the other's lock up to the busy timeout.
+//! travels as one JSON array, bound once and taken apart by `json_each`, or (what every exchange leaves) as values of a
+//! script with room for so many, so that every statement is a constant and stays prepared. Several processes may use one file; each waits for the other's lock up to the busy timeout.
 //!
 //! The files of the database are never touched but through SQLite: opening and closing one of them beside it would
 //! drop the locks that SQLite holds on it (MemPalace/mempalace#2471).
@@ -21,6 +21,7 @@ mod open;
 mod outbox;
 mod row;
 mod scope;
+mod script;
 mod states;
 mod sweep;
 mod targets;

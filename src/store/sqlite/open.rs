@@ -13,6 +13,7 @@ use crate::store::StoreError;
 /// The schema, step by step. A step that was released is never changed again; `PRAGMA user_version` counts them.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001_records.sql"),
+    include_str!("../../../migrations/sqlite/0002_turns.sql"),
     include_str!("../../../migrations/sqlite/0003_targets.sql"),
     include_str!("../../../migrations/sqlite/0004_windows.sql"),
     include_str!("../../../migrations/sqlite/0005_digests.sql"),
@@ -66,8 +67,18 @@ impl SqliteStore {
     }
 }
 
+/// Pages of 4 KiB that the log may have before it is folded in: what is written again and again meanwhile is folded in once.
+const LOG_PAGES: &str = "4000";
+
+/// Memory for pages of the connection that writes, in KiB as a negative number: what a group touches is neither read again
+/// nor written before its commit.
+const WRITER_CACHE: &str = "-8000";
+
 async fn writer(options: &SqliteOptions) -> Result<SqlitePool, StoreError> {
-    let connect = connect_options(options).create_if_missing(true);
+    let connect = connect_options(options)
+        .create_if_missing(true)
+        .pragma("wal_autocheckpoint", LOG_PAGES)
+        .pragma("cache_size", WRITER_CACHE);
     let connect = match options.max_pages {
         Some(pages) => connect.pragma("max_page_count", pages.to_string()),
         None => connect,

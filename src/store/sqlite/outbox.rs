@@ -1,46 +1,17 @@
-//! The durable queue: append, claim, give back. Learning is in `learn.rs`.
+//! The durable queue: claim, give back. Appending and learning are in `learn.rs`.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
 use tracing::instrument;
 
 use super::error::driver;
-use super::row::{Bodies, Place, hex, parse, rows};
-use super::scope::{ensure, key};
+use super::row::parse;
 use super::{SqliteStore, commit};
 use crate::base::{ExchangeId, Time};
-use crate::memory::{Scope, Turn};
+use crate::memory::Turn;
 use crate::store::{Claim, Claimed, Depth, Finished, JobFailure, LearnOutcome, Learned, OutboxStore, StoreError};
 
 /// Longest error text that is kept with a dead letter, in bytes.
 pub(super) const MAX_ERROR_BYTES: usize = 500;
-
-/// An exchange that began before an erasure leaves nothing. One that is there already (the writer tried again after a
-/// commit whose answer was lost) stays as it is. A new row is due whatever the clock says: it may jump back.
-const APPEND: &str = "
-    INSERT INTO outbox (exchange, scope, turn, appended_at, due_at)
-    SELECT j.value ->> 0, s.id, CAST(substr(?2, j.value ->> '$[2][0]', j.value ->> '$[2][1]') AS TEXT), j.value ->> 3, 0
-    FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value ->> 1)
-    WHERE j.value ->> 4 >= s.epoch
-    ON CONFLICT (exchange) DO NOTHING";
-
-const KEEP_SHOWN: &str = "
-    INSERT INTO exchanges (id, scope, at, body)
-    SELECT j.value ->> 0, s.id, j.value ->> 2, CAST(substr(?2, j.value ->> '$[3][0]', j.value ->> '$[3][1]') AS TEXT)
-    FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value ->> 1)
-    WHERE s.erased_at IS NULL OR j.value ->> 2 > s.erased_at
-    ON CONFLICT (id) DO NOTHING";
-
-/// The newer revision wins: a block that was made anew after a change stays.
-const KEEP_STATES: &str = "
-    INSERT INTO turn_states (scope, prefix, revision, expires_at, body)
-    SELECT s.id, unhex(j.value ->> 1), j.value ->> 2, j.value ->> 3,
-           CAST(substr(?2, j.value ->> '$[4][0]', j.value ->> '$[4][1]') AS TEXT)
-    FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value ->> 0)
-    WHERE j.value ->> 2 >= s.erased_revision
-    ON CONFLICT (scope, prefix) DO UPDATE
-    SET revision = excluded.revision, expires_at = excluded.expires_at, body = excluded.body
-    WHERE excluded.revision >= turn_states.revision";
 
 /// Oldest first; not the rows of a scope that someone works on. A row that waits for its next try does not hold up
 /// later ones of its scope: arbitration gives the same result in any order.
@@ -72,13 +43,17 @@ const DEPTH: &str = "
 impl OutboxStore for SqliteStore {
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "append"))]
     async fn append(&self, group: &[Finished]) -> Result<(), StoreError> {
-        let rows = AppendRows::of(group);
-        if rows.scopes.is_empty() {
-            return Ok(());
-        }
-        let mut tx = self.begin().await?;
-        rows.write(&mut tx).await?;
-        commit(tx).await
+        self.append_group(group, &[]).await?;
+        Ok(())
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "append_learned"))]
+    async fn append_learned(
+        &self,
+        group: &[Finished],
+        learned: &[Option<Learned>],
+    ) -> Result<Vec<Option<LearnOutcome>>, StoreError> {
+        self.append_group(group, learned).await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "claim"))]
@@ -152,66 +127,5 @@ impl SqliteStore {
             .map_err(driver("give an exchange up"))?;
         sqlx::query(DROP).bind(exchange).bind(owner).execute(&mut *tx).await.map_err(driver("give an exchange up"))?;
         commit(tx).await
-    }
-}
-
-/// A group as the rows that it becomes, one list a table.
-#[derive(Default)]
-struct AppendRows<'a> {
-    scopes: Vec<&'a Scope>,
-    turns: Vec<(String, String, Place, i64, i64)>,
-    shown: Vec<(String, String, i64, Place)>,
-    states: Vec<(String, String, i64, i64, Place)>,
-    bodies: Bodies,
-}
-
-impl<'a> AppendRows<'a> {
-    fn of(group: &'a [Finished]) -> Self {
-        let mut rows = Self::default();
-        let mut known = std::collections::HashSet::new();
-        for finished in group {
-            let scope_key = hex(&key(&finished.scope));
-            if let Some(turn) = &finished.turn {
-                let body = rows.bodies.add(turn);
-                rows.turns.push((turn.exchange.to_string(), scope_key.clone(), body, finished.at.0, turn.epoch));
-            }
-            if let Some(shown) = &finished.shown {
-                let body = rows.bodies.add(shown);
-                rows.shown.push((shown.exchange.to_string(), scope_key.clone(), shown.at.0, body));
-            }
-            if let Some((state_key, state)) = &finished.state {
-                let body = rows.bodies.add(state);
-                let prefix = hex(&state_key.prefix);
-                let scope_key = hex(&key(&state_key.scope));
-                rows.states.push((scope_key, prefix, state.revision, state.expires_at.0, body));
-            }
-            let scopes = [Some(&finished.scope), finished.state.as_ref().map(|(k, _)| &k.scope)];
-            for scope in scopes.into_iter().flatten() {
-                if known.insert(scope) {
-                    rows.scopes.push(scope);
-                }
-            }
-        }
-        rows
-    }
-
-    async fn write(&self, conn: &mut SqliteConnection) -> Result<(), StoreError> {
-        ensure(&mut *conn, &self.scopes).await?;
-        let tables = [
-            (APPEND, "append exchanges", self.turns.is_empty(), rows(&self.turns)),
-            (KEEP_SHOWN, "keep what was shown", self.shown.is_empty(), rows(&self.shown)),
-            (KEEP_STATES, "keep conversation states", self.states.is_empty(), rows(&self.states)),
-        ];
-        for (sql, doing, empty, rows) in tables {
-            if !empty {
-                sqlx::query(sql)
-                    .bind(rows)
-                    .bind(&self.bodies.0[..])
-                    .execute(&mut *conn)
-                    .await
-                    .map_err(driver(doing))?;
-            }
-        }
-        Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Conversation state. That of a turn is written by `append`, with the exchange that it came up with; summaries, and which of them a
-//! cut uses, are written here.
+//! Conversation state. That of a turn is written with the exchange that it came up with; summaries, and which of them a cut
+//! uses, are written here.
 
 use async_trait::async_trait;
 use sqlx::SqliteExecutor;
@@ -18,7 +18,7 @@ use crate::store::{Cut, Settled, StateKey, StateStore, StoreError, TurnState};
 
 const READ: &str = "
     SELECT t.body FROM turn_states t JOIN scopes s ON s.id = t.scope
-    WHERE s.key = ?1 AND t.prefix = ?2 AND t.expires_at > ?3";
+    WHERE s.key = ?1 AND t.prefix = ?2 AND t.expires_at > ?3 AND t.body <> ''";
 
 const SUMMARY: &str = "
     SELECT d.prefix, d.body FROM json_each(?1) j

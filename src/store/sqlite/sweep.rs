@@ -2,7 +2,6 @@
 
 use super::SqliteStore;
 use super::error::driver;
-use super::learn::SEEN_MILLIS;
 use crate::base::Time;
 use crate::store::StoreError;
 
@@ -12,9 +11,6 @@ const STATES: &str = "
 const DIGESTS: &str = "
     DELETE FROM digests WHERE (scope, kind, prefix) IN
         (SELECT scope, kind, prefix FROM digests WHERE expires_at <= ?1 LIMIT ?2)";
-
-const SEEN: &str = "
-    DELETE FROM seen WHERE (scope, turn_key) IN (SELECT scope, turn_key FROM seen WHERE at <= ?1 LIMIT ?2)";
 
 const EXCHANGES: &str = "
     DELETE FROM exchanges WHERE rowid IN (SELECT rowid FROM exchanges WHERE at < ?1 LIMIT ?2)";
@@ -44,7 +40,6 @@ impl SqliteStore {
         let steps = [
             (STATES, now),
             (DIGESTS, now),
-            (SEEN, now.plus_millis(-SEEN_MILLIS)),
             (EXCHANGES, trace_before),
             (PROPOSALS, trace_before),
             (DEAD_LETTERS, trace_before),

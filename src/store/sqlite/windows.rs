@@ -5,7 +5,7 @@ use sqlx::SqliteConnection;
 use tracing::instrument;
 
 use super::error::driver;
-use super::learn::SEEN_MILLIS;
+use super::learn::{SEEN_MILLIS, prefix};
 use super::row::{parse, rows};
 use super::scope::{key, set_revisions};
 use super::write::{StoredFacts, Writes};
@@ -27,7 +27,7 @@ const QUEUEABLE: &str = "
     WHERE o.exchange = ?1 AND o.owner = ?2
       AND NOT EXISTS (SELECT 1 FROM window_turns t WHERE t.exchange = o.exchange)
       AND NOT EXISTS (SELECT 1 FROM window_turns t WHERE t.scope = o.scope AND t.turn_key = ?3)
-      AND NOT EXISTS (SELECT 1 FROM seen n WHERE n.scope = o.scope AND n.turn_key = ?3 AND n.at > ?4)";
+      AND NOT EXISTS (SELECT 1 FROM turn_states n WHERE n.scope = o.scope AND n.prefix = ?5 AND n.learned_at > ?4)";
 
 const OPEN: &str = "
     INSERT INTO windows (scope, session, opened_at, due_at, turns, tokens, closed)
@@ -286,6 +286,7 @@ async fn queueable(
         .bind(owner)
         .bind(&turn.turn_key)
         .bind(now.plus_millis(-SEEN_MILLIS).0)
+        .bind(&prefix(&turn.turn_key)[..])
         .fetch_optional(conn)
         .await
         .map_err(driver("queue a turn"))
