@@ -73,6 +73,7 @@ macro_rules! contract_suite {
                     every_change_is_in_the_history_with_the_value_before
                     a_change_of_another_version_is_refused_whole
                     a_fact_cannot_be_inserted_twice
+                    a_key_of_one_value_gets_no_second_one
                     a_deleted_fact_is_gone_and_its_words_are_barred
                     revisions_grow_by_one_with_each_change }
             episodes { an_episode_comes_back_as_it_was_put

@@ -112,7 +112,8 @@ pub trait FactStore: Send + Sync {
     /// scope's new revision.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when a fact's version is not the expected one; then nothing is applied.
+    /// [`StoreError::Conflict`] when a fact's version is not the expected one, or a new value would be the second active one of a key that
+    /// has one (of the same `about`); then nothing is applied.
     async fn apply(&self, scope: &Scope, changes: &[FactChange]) -> Result<i64, StoreError>;
 
     /// Deletes one fact with its history and the proposals that led to it, and leaves tombstones (hash of the evidence, keyed with the

@@ -91,6 +91,21 @@ pub(crate) async fn a_fact_cannot_be_inserted_twice(store: &dyn Store) {
 }
 
 /// mem0ai/mem0#3245: a deleted fact is gone, the others stay.
+/// odysseus-dev/odysseus#1940: two that insert a value of one key at once do not both get their way.
+pub(crate) async fn a_key_of_one_value_gets_no_second_one(store: &dyn Store) {
+    let scope = scope("ann");
+    store.apply(&scope, &[insert(1, "location.home", "Oslo")]).await.unwrap();
+    let second = store.apply(&scope, &[insert(2, "location.home", "Rome")]).await;
+    assert!(matches!(second, Err(StoreError::Conflict { .. })), "{second:?}");
+    let mut about_bob = insert(3, "location.home", "Rome");
+    about_bob.fact.about = Some("brother Bob".to_owned());
+    store.apply(&scope, &[about_bob]).await.unwrap();
+    let mut retired = edit(1, "location.home", "Oslo", 1);
+    retired.fact.status = FactStatus::Superseded;
+    store.apply(&scope, &[retired, insert(4, "location.home", "Rome")]).await.unwrap();
+    store.apply(&scope, &[insert(5, "note.a", "x"), insert(6, "note.a", "y")]).await.unwrap();
+}
+
 pub(crate) async fn a_deleted_fact_is_gone_and_its_words_are_barred(store: &dyn Store) {
     let scope = scope("ann");
     leased(store, &scope, &[1]).await;

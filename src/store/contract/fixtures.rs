@@ -95,7 +95,7 @@ pub(crate) fn fact(n: u128, key: &str, value: &str) -> Fact {
         key: key.to_owned(),
         value: json!(value),
         kind: FactKind::Preference,
-        cardinality: Cardinality::One,
+        cardinality: if key.starts_with("note.") { Cardinality::Many } else { Cardinality::One },
         source_type: SourceType::UserStated,
         source_confidence: 0.7,
         score: 0.9,

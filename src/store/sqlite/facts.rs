@@ -1,16 +1,17 @@
 //! Facts and their history.
 
 use async_trait::async_trait;
+use sqlx::SqliteConnection;
 use tracing::instrument;
 
 use super::error::driver;
-use super::row::{name, parse};
+use super::row::{name, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
 use super::tombstone;
 use super::write::{StoredFacts, Writes};
 use super::{SqliteStore, commit, windows};
 use crate::base::{FactId, Time};
-use crate::memory::{Fact, FactChange, HistoryEntry, Scope};
+use crate::memory::{Cardinality, Fact, FactChange, FactStatus, HistoryEntry, Scope};
 use crate::store::{FactFilter, FactStore, Page, StoreError};
 
 const LIST: &str = "
@@ -33,6 +34,12 @@ const QUOTES: &str = "
     SELECT e.value ->> 'quote' FROM facts f, json_each(f.body, '$.evidence') e WHERE f.id = ?1
     UNION SELECT e.value ->> 'quote' FROM history h, json_each(h.body, '$.fact.evidence') e WHERE h.fact = ?1
     UNION SELECT p.body ->> '$.candidate.evidence.quote' FROM proposals p WHERE p.fact = ?1";
+
+/// The value that a key of one value has already, besides those that are changed now.
+const TAKEN: &str = "
+    SELECT f.key FROM json_each(?1) j CROSS JOIN facts f ON f.scope = ?2 AND f.key = j.value ->> 0
+    WHERE f.status = 'active' AND f.body ->> 'about' IS j.value ->> 1 AND f.id NOT IN (SELECT value FROM json_each(?3))
+    LIMIT 1";
 
 const DELETE: &str = "DELETE FROM facts WHERE id = ?1 AND scope = ?2";
 const DELETE_HISTORY: &str = "DELETE FROM history WHERE fact = ?1 AND scope = ?2";
@@ -93,6 +100,9 @@ impl FactStore for SqliteStore {
         if let Some(id) = stored.culprit(row.id, changes) {
             return Err(StoreError::Conflict { what: format!("fact {id}") });
         }
+        if let Some(key) = taken_key(&mut tx, row.id, changes).await? {
+            return Err(StoreError::Conflict { what: format!("another value of {key}") });
+        }
         let mut writes = Writes::default();
         for change in changes {
             writes.change(row.id, change, &mut stored);
@@ -130,4 +140,27 @@ impl FactStore for SqliteStore {
         commit(tx).await?;
         Ok(true)
     }
+}
+
+/// A key of one value that would get a second one by these changes: someone else was faster, and they were decided on an older state.
+async fn taken_key(
+    conn: &mut SqliteConnection,
+    scope: i64,
+    changes: &[FactChange],
+) -> Result<Option<String>, StoreError> {
+    let new = |c: &&FactChange| {
+        c.expected_version.is_none() && c.fact.status == FactStatus::Active && c.fact.cardinality == Cardinality::One
+    };
+    let keys: Vec<_> = changes.iter().filter(new).map(|c| (&c.fact.key, &c.fact.about)).collect();
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let changed: Vec<_> = changes.iter().map(|c| c.fact.id).collect();
+    sqlx::query_scalar(TAKEN)
+        .bind(rows(&keys))
+        .bind(scope)
+        .bind(rows(&changed))
+        .fetch_optional(conn)
+        .await
+        .map_err(driver("look for other values"))
 }
