@@ -29,14 +29,15 @@ pub(super) fn of(turn: &Turn, now: Time, ids: &dyn Random, tombstoned: &dyn Fn(&
     let text = texts.join("\n");
     let said = turn.user.iter().rfind(|s| s.role == Speaker::User);
     let Some(said) = said else { return out };
-    if text.is_empty() || tombstoned(&text) || echoes(&text, turn) {
+    let shown = shown(turn);
+    if text.is_empty() || tombstoned(&text) || echoes(&text, &shown) {
         return out;
     }
     out.push(episode(turn, said, text, 0, now, ids));
     if let Some(reply) = turn.reply.as_ref().filter(|_| turn.complete)
         && !fence::occurs_loosely(&reply.text)
         && let Some(text) = episode_side(&reply.text, Speaker::Assistant)
-        && !echoes(&text, turn)
+        && !echoes(&text, &shown)
         && !tombstoned(&text)
     {
         out.push(episode(turn, reply, text, 1, now, ids));
@@ -47,20 +48,31 @@ pub(super) fn of(turn: &Turn, now: Time, ids: &dyn Random, tombstoned: &dyn Fn(&
 /// A line of ours that is shorter than this may be anyone's words, in bytes.
 const MIN_LINE_BYTES: usize = 12;
 
+/// A block that we showed, folded for comparison, with those of its lines that are long enough to be known again.
+struct Block {
+    text: String,
+    lines: Vec<String>,
+}
+
+/// What we showed with a turn.
+fn shown(turn: &Turn) -> Vec<Block> {
+    let line = |line: &str| {
+        let line = line.trim().trim_start_matches("- ").trim_end_matches(['.', ':']);
+        (line.len() >= MIN_LINE_BYTES && !line.starts_with('<')).then(|| fold(line).to_lowercase())
+    };
+    let block =
+        |text: &String| Block { text: fold(text).to_lowercase(), lines: text.lines().filter_map(line).collect() };
+    turn.shown.iter().map(block).collect()
+}
+
 /// Whether a text gives back what we showed: one line of it in full, in whatever wrapping, or nearly nothing but words of it.
-fn echoes(text: &str, turn: &Turn) -> bool {
-    if turn.shown.is_empty() {
+fn echoes(text: &str, shown: &[Block]) -> bool {
+    if shown.is_empty() {
         return false;
     }
     let folded = fold(text).to_lowercase();
-    turn.shown.iter().any(|shown| {
-        if folded.len() >= 24 && fold(shown).to_lowercase().contains(&folded) {
-            return true;
-        }
-        shown.lines().any(|line| {
-            let line = line.trim().trim_start_matches("- ").trim_end_matches(['.', ':']);
-            line.len() >= MIN_LINE_BYTES && !line.starts_with('<') && folded.contains(&fold(line).to_lowercase())
-        })
+    shown.iter().any(|block| {
+        (folded.len() >= 24 && block.text.contains(&folded)) || block.lines.iter().any(|line| folded.contains(line))
     })
 }
 

@@ -8,6 +8,7 @@ mod correction;
 mod english;
 mod standing;
 
+use regex::{Captures, Regex};
 use serde_json::Value;
 
 use super::candidate::{Candidate, Intent, ProposedBy};
@@ -24,6 +25,11 @@ pub use standing::standing_facet;
 const MAX_CHARS: usize = 8_000;
 /// So many proposals at most from one exchange.
 const MAX_CANDIDATES: usize = 24;
+
+/// The groups of a match. Most texts match nothing, and room for groups costs more than finding that out.
+pub(crate) fn captures<'t>(pattern: &Regex, text: &'t str) -> Option<Captures<'t>> {
+    pattern.is_match(text).then(|| pattern.captures(text)).flatten()
+}
 
 /// A proposal before it knows where it was found.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,6 @@
 //! Small talk and one-off tasks, English and Chinese.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -23,12 +24,17 @@ static SMALL_TALK: LazyLock<Regex> = LazyLock::new(|| {
     .expect("tested")
 });
 
+/// A text with straight apostrophes.
+fn straight(text: &str) -> Cow<'_, str> {
+    if text.contains('’') { text.replace('’', "'").into() } else { text.into() }
+}
+
 /// Whether a text is nothing but greeting, thanks, assent and the like.
 #[must_use]
 pub fn is_small_talk(text: &str) -> bool {
     let text = text.trim();
     // Small talk is short; and the pattern backtracks nowhere, but a long text need not be asked.
-    text.len() <= 160 && (text.is_empty() || SMALL_TALK.is_match(&text.replace('’', "'")))
+    text.len() <= 160 && (text.is_empty() || SMALL_TALK.is_match(&straight(text)))
 }
 
 /// Verbs whose object is a text that is not the speaker's own.
@@ -107,13 +113,16 @@ pub fn is_one_off_task(text: &str) -> bool {
     if starts_with_payload_task(head) {
         return true;
     }
+    if !(ONE_OFF.is_match(head) || is_fiction(head)) {
+        return false;
+    }
     // "Explain X" with a word about oneself is a matter of one's own.
     let personal =
         text.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').any(|w| {
             w == "I"
                 || ["my", "our", "we", "mine", "ours", "i'm", "i’m", "i've"].iter().any(|p| w.eq_ignore_ascii_case(p))
         }) || text.replace("帮我", "").replace("给我", "").replace("告诉我", "").replace("替我", "").contains('我');
-    (ONE_OFF.is_match(head) || is_fiction(head)) && !personal
+    !personal
 }
 
 #[cfg(test)]

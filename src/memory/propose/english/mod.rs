@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Finding, standing_facet};
+use super::{Finding, captures, standing_facet};
 use crate::memory::candidate::Intent;
 use crate::memory::schema::KeySchema;
 use crate::memory::segment::Sentence;
@@ -103,7 +103,7 @@ static NOT_BUT: LazyLock<Regex> = LazyLock::new(|| {
 
 /// "My name isn't Robert, it's Rupert": the key by what people call it.
 fn not_but(sentence: &str, schema: &KeySchema) -> Option<Finding> {
-    let found = NOT_BUT.captures(sentence)?;
+    let found = captures(&NOT_BUT, sentence)?;
     let key = schema.called(&found["what"])?;
     let value = crate::memory::normalise::tidy(&found["new"], schema.get(key)?.value_type)?;
     Some(Finding::new(key, value).intent(Intent::Change))

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::value::strip_words;
-use super::{Finding, clause, standing_facet, statements};
+use super::{Finding, captures, clause, standing_facet, statements};
 use crate::memory::candidate::Intent;
 use crate::memory::normalise::{slug, tidy};
 use crate::memory::schema::{KeySchema, ValueType};
@@ -56,10 +56,10 @@ pub(super) fn request(sentence: &str) -> Option<Request<'_>> {
     {
         return None;
     }
-    if let Some(found) = FORGET.captures(sentence) {
+    if let Some(found) = captures(&FORGET, sentence) {
         return found.name("inner").map(|inner| Request { forget: true, sure: true, inner: inner.as_str() });
     }
-    let found = REQUEST.captures(sentence)?;
+    let found = captures(&REQUEST, sentence)?;
     let inner = found.name("inner")?.as_str();
     let sure = found.name("sure").is_some() || PLEASE_NOTE.is_match(sentence);
     (!NOT_A_REQUEST.is_match(inner)).then_some(Request { forget: false, sure, inner })

@@ -12,7 +12,7 @@ use crate::base::Time;
 use crate::memory::candidate::Intent;
 use crate::memory::dates;
 use crate::memory::normalise::{slug, tidy};
-use crate::memory::propose::Finding;
+use crate::memory::propose::{Finding, captures};
 use crate::memory::schema::ValueType;
 
 macro_rules! patterns {
@@ -62,7 +62,7 @@ pub(super) fn find(clause: &str, out: Out<'_>) {
 }
 
 fn order(clause: &str, out: Out<'_>) {
-    if let Some(found) = ORDER.captures(clause)
+    if let Some(found) = captures(&ORDER, clause)
         && let Some(id) = found.name("id").or_else(|| found.name("id2"))
     {
         out.push(Finding::new("order.id", id.as_str()));
@@ -77,7 +77,7 @@ fn put(key: &str, value: Option<String>, change: bool, out: Out<'_>) {
 }
 
 fn project(clause: &str, out: Out<'_>) {
-    if let Some(found) = PROJECT_NAME.captures(clause) {
+    if let Some(found) = captures(&PROJECT_NAME, clause) {
         let value = found
             .get(1)
             .or_else(|| found.get(2))
@@ -86,20 +86,20 @@ fn project(clause: &str, out: Out<'_>) {
         put("project.name", value.filter(|v| v.split(' ').count() <= 5), false, out);
         return;
     }
-    if let Some(value) = CODE_IN.captures(clause).and_then(|c| c.get(1)).and_then(|m| phrase(m.as_str()))
+    if let Some(value) = captures(&CODE_IN, clause).and_then(|c| c.get(1)).and_then(|m| phrase(m.as_str()))
         && tool(value).is_some_and(|kind| kind == "language")
     {
         put("project.language", tidy(value, ValueType::Text), false, out);
         return;
     }
-    if let Some(found) = TOOL_IS.captures(clause)
+    if let Some(found) = captures(&TOOL_IS, clause)
         && let Some(value) = phrase(&found[1])
         && let Some(kind) = tool(value)
     {
         put(&format!("project.{kind}"), tidy(value, ValueType::Text), clause.contains(" now "), out);
         return;
     }
-    let Some(found) = PROJECT.captures(clause) else { return };
+    let Some(found) = captures(&PROJECT, clause) else { return };
     let verb = found["verb"].to_lowercase();
     let what = clip(&found["what"]);
     let ended = verb.starts_with("no longer") || verb.starts_with("stopped") || verb.starts_with("dropped");

@@ -16,8 +16,8 @@ use taste::{favourite, preference};
 use regex::Regex;
 
 use super::lists::{CONDITIONS, DIETS, MEDICINES, RELATIVES, ROLES};
-use crate::memory::propose::Finding;
 use crate::memory::propose::standing::LANGUAGES;
+use crate::memory::propose::{Finding, captures};
 
 /// Adverbs between a subject and its verb.
 const ADVERBS: &str = r"(?:(?:really|also|just|actually|still|now|currently|always|usually|mostly|mainly|generally|typically|personally|absolutely|truly|do|strictly|both|simply|definitely|certainly|recently|finally|only|totally|especially|already|normally|often|have|severely|deathly|highly|mildly|extremely|terribly|very|quite|slightly|seriously|life-threateningly)\s)*";
@@ -91,7 +91,7 @@ pub(super) fn find(clause: &str, out: Out<'_>) {
 
 /// The first group that took part in a match.
 fn group<'t>(pattern: &Regex, clause: &'t str) -> Option<&'t str> {
-    let found = pattern.captures(clause)?;
+    let found = captures(pattern, clause)?;
     found.iter().skip(1).flatten().next().map(|m| m.as_str())
 }
 
