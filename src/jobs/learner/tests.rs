@@ -246,3 +246,63 @@ async fn eight_writers_with_ten_statements_each_lose_none() {
     assert_eq!(f.learner.counters().not_ours.load(Ordering::Relaxed), 0);
     assert_eq!(f.store.scope_state(&scope("ann")).await.unwrap().revision, 80);
 }
+
+/// Facts in memory, of the people who are there.
+struct InMemory {
+    people: Vec<&'static str>,
+}
+
+#[async_trait]
+impl FactSource for InMemory {
+    async fn facts(&self, _: &Scope) -> Result<(i64, Vec<Arc<Fact>>), StoreError> {
+        Err(StoreError::Unavailable("nobody waits for the store".to_owned()))
+    }
+
+    fn facts_now(&self, wanted: &Scope) -> Option<(i64, Vec<Arc<Fact>>)> {
+        self.people.iter().any(|person| scope(person) == *wanted).then(|| (0, Vec::new()))
+    }
+
+    fn mentioning(&self, _: &Scope, _: &str) -> Vec<EpisodeId> {
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_memory_is_learned_at_once_each_on_the_result_of_those_before_it() {
+    let f = with_facts(store().await, Arc::new(InMemory { people: vec!["ann", "bob"] }));
+    let group = [
+        saying(1, "ann", "home = Oslo"),
+        saying(2, "zoe", "home = Lima"),
+        saying(3, "bob", "home = Bonn"),
+        saying(4, "ann", "home = Rome"),
+    ];
+    let learned = AtOnce::decide(&f.learner, &group).await;
+    let revisions: Vec<_> = learned.iter().map(|l| l.as_ref().map(|l| (l.exchange.0, l.revision))).collect();
+    assert_eq!(revisions, [Some((1, 0)), None, Some((3, 0)), Some((4, 1))], "of zoe nothing is in memory");
+    let outcomes = f.store.append_learned(&group, &learned).await.unwrap();
+    for (learned, outcome) in learned.iter().zip(outcomes) {
+        if let (Some(learned), Some(outcome)) = (learned, outcome) {
+            f.learner.stored(learned, outcome);
+        }
+    }
+    assert_eq!(f.current("ann").await, ["home = Rome"]);
+    assert_eq!(f.store.depth().await.unwrap().waiting, 1);
+    assert_eq!(*f.told.0.lock().unwrap(), [(1, 1, 1, 0), (1, 3, 1, 0), (2, 4, 2, 0)]);
+    assert_eq!(f.learner.counters().applied.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn long_turns_and_those_that_cannot_be_decided_on_are_left_to_the_worker() {
+    let store = store().await;
+    let facts = Arc::new(InMemory { people: vec!["ann", "bob"] });
+    let failing = |args: DecideArgs<'_>| {
+        assert!(args.turn.user[0].text != "fail", "as told");
+        decide(args)
+    };
+    let clock = Arc::new(ManualClock::new(NOW));
+    let learner = ExtractLearner::new(store, Arc::new(failing), facts, Arc::new(NoObserver), clock);
+    let group =
+        [saying(1, "ann", "fail"), saying(2, "bob", &"x".repeat(MAX_AT_ONCE_BYTES)), saying(3, "bob", "home = Bonn")];
+    let learned = AtOnce::decide(&learner, &group).await;
+    assert_eq!(learned.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
+}

@@ -19,6 +19,7 @@ mod keys;
 mod learn;
 mod open;
 mod outbox;
+mod presence;
 mod row;
 mod scope;
 mod script;
@@ -32,7 +33,9 @@ mod upkeep;
 mod windows;
 mod write;
 
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Transaction;
@@ -103,6 +106,8 @@ pub struct SqliteStore {
     checkpoint_wait: Duration,
     rewrite_below_bytes: u64,
     in_memory: bool,
+    /// Says to other processes that this one is there.
+    _presence: Option<Arc<File>>,
 }
 
 impl SqliteStore {

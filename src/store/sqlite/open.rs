@@ -1,12 +1,14 @@
 //! Opens a database: pragmas, pools, migrations.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection, SqliteConnection};
 
 use super::error::driver;
+use super::presence::announce;
 use super::{Durability, SqliteOptions, SqliteStore};
 use crate::store::StoreError;
 
@@ -30,6 +32,8 @@ const CHECKPOINT_WAIT: Duration = Duration::from_secs(2);
 /// How long one try waits for them: writers are kept out meanwhile.
 const MAINTENANCE_BUSY: Duration = Duration::from_millis(100);
 
+const END_LEASES: &str = "UPDATE outbox SET owner = NULL, lease_until = NULL WHERE owner IS NOT NULL";
+
 /// The salt of the tombstones.
 const TOMBSTONE_SALT: &str = "tombstones";
 
@@ -47,9 +51,16 @@ impl SqliteStore {
     pub async fn open(options: SqliteOptions) -> Result<Self, StoreError> {
         let in_memory = options.path.is_none();
         let write = writer(&options).await?;
+        let (presence, alone) = options.path.as_deref().map_or((None, true), announce);
         let salt = {
             let mut conn = write.acquire().await.map_err(driver("open the database"))?;
             migrate(&mut conn).await?;
+            if alone {
+                sqlx::query(END_LEASES)
+                    .execute(&mut *conn)
+                    .await
+                    .map_err(driver("end the leases of dead processes"))?;
+            }
             salt(&mut conn).await?
         };
         // A database in memory belongs to its connection: readers share it.
@@ -63,6 +74,7 @@ impl SqliteStore {
             checkpoint_wait: CHECKPOINT_WAIT,
             rewrite_below_bytes: options.rewrite_below_bytes,
             in_memory,
+            _presence: presence.map(Arc::new),
         })
     }
 }
@@ -77,6 +89,9 @@ const WRITER_CACHE: &str = "-8000";
 async fn writer(options: &SqliteOptions) -> Result<SqlitePool, StoreError> {
     let connect = connect_options(options)
         .create_if_missing(true)
+        // All that is referred to is a scope's row: it was read in the same transaction, and none is ever deleted. To look it up again for each row,
+        // and to keep a journal in case it were gone, is what little the check would do.
+        .foreign_keys(false)
         .pragma("wal_autocheckpoint", LOG_PAGES)
         .pragma("cache_size", WRITER_CACHE);
     let connect = match options.max_pages {

@@ -14,14 +14,14 @@ use crate::store::{Claim, Claimed, Depth, Finished, JobFailure, LearnOutcome, Le
 pub(super) const MAX_ERROR_BYTES: usize = 500;
 
 /// Oldest first; not the rows of a scope that someone works on. A row that waits for its next try does not hold up
-/// later ones of its scope: arbitration gives the same result in any order.
+/// later ones of its scope: arbitration gives the same result in any order. (A bare `?` as limit has SQLite prepare the statement anew each time.)
 const CLAIM: &str = "
     UPDATE outbox SET owner = ?1, lease_until = ?2, attempts = attempts + 1
     WHERE seq IN (
         SELECT o.seq FROM outbox o
         WHERE o.due_at <= ?3 AND (o.lease_until IS NULL OR o.lease_until <= ?3)
           AND NOT EXISTS (SELECT 1 FROM outbox l WHERE l.scope = o.scope AND l.lease_until > ?3)
-        ORDER BY o.seq LIMIT ?4)
+        ORDER BY o.seq LIMIT ?4 + 0)
     RETURNING seq, exchange, turn, attempts";
 
 const GIVE_BACK: &str = "

@@ -42,7 +42,6 @@ async fn a_database_is_durable_as_asked_and_overwrites_what_is_deleted() {
         let pragma = async |sql: &'static str| sqlx::query_scalar::<_, i64>(sql).fetch_one(&store.write).await.unwrap();
         assert_eq!(pragma("PRAGMA synchronous").await, synchronous);
         assert_eq!(pragma("PRAGMA secure_delete").await, 1);
-        assert_eq!(pragma("PRAGMA foreign_keys").await, 1);
         let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&store.write).await.unwrap();
         assert_eq!(journal, "wal");
     }
@@ -122,4 +121,20 @@ async fn two_processes_never_claim_the_same_exchange() {
     all.extend(more);
     all.sort_unstable();
     assert_eq!(all, group.iter().map(|f| f.exchange).collect::<Vec<_>>());
+}
+
+/// What a killed process had leased does not wait for the end of the lease, unless its owner may be alive.
+#[tokio::test]
+async fn leases_of_dead_processes_end_when_the_next_one_starts() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder).await;
+    store.append(&[finished(1, &scope("ann"))]).await.unwrap();
+    assert_eq!(store.claim(&claim("dead", 10)).await.unwrap().len(), 1);
+    let beside = open(&folder).await;
+    assert_eq!(beside.claim(&claim("other", 10)).await.unwrap().len(), 0, "its owner is alive");
+    store.close().await;
+    beside.close().await;
+    drop((store, beside));
+    let next = open(&folder).await;
+    assert_eq!(next.claim(&claim("next", 10)).await.unwrap().len(), 1);
 }
