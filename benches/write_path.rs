@@ -15,6 +15,10 @@ use backstory::recall::{Recall, RecallConfig};
 use backstory::store::sqlite::{SqliteOptions, SqliteStore};
 use backstory::store::{Claim, Finished, Learned, Shown, StateKey, Store, StoreError, TurnState};
 
+/// As in the gateway.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Exchanges in one group: about what gathers while a group is committed under load.
 const GROUP: u128 = 32;
 /// Exchanges in all.
@@ -32,25 +36,34 @@ const SAID: [&str; 5] = [
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        for (name, per_subject) in [("5 exchanges a person", 5), ("all of one person", EXCHANGES)] {
+        let questions = Load { per_subject: EXCHANGES, said: &SAID[..1] };
+        let people = Load { per_subject: 5, said: &SAID };
+        for (name, load) in [("questions of one person", questions), ("people who say five things each", people)] {
             title(name);
-            Bench::new(per_subject).await.at_once().await;
-            Bench::new(per_subject).await.long_way().await;
+            Bench::new(load).await.at_once().await;
+            Bench::new(load).await.long_way().await;
         }
         title("of it");
         decide_alone();
     });
 }
 
+/// Who says what.
+#[derive(Clone, Copy)]
+struct Load {
+    per_subject: u128,
+    said: &'static [&'static str],
+}
+
 struct Bench {
     store: Arc<dyn Store>,
     learner: ExtractLearner,
-    per_subject: u128,
+    load: Load,
     _dir: tempfile::TempDir,
 }
 
 impl Bench {
-    async fn new(per_subject: u128) -> Self {
+    async fn new(load: Load) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let store = SqliteStore::open(SqliteOptions::file(dir.path().join("bench.db"))).await.expect("a store");
         let store: Arc<dyn Store> = Arc::new(store);
@@ -65,17 +78,17 @@ impl Bench {
             Arc::new(SystemClock),
         );
         // As a request does that asks memory before it is answered.
-        for n in 0..EXCHANGES.div_ceil(per_subject) {
+        for n in 0..EXCHANGES.div_ceil(load.per_subject) {
             cached.0.facts(&scope(n)).await.expect("read");
         }
-        Self { store, learner, per_subject, _dir: dir }
+        Self { store, learner, load, _dir: dir }
     }
 
     fn groups(&self) -> impl Iterator<Item = Vec<Finished>> {
-        let per_subject = self.per_subject;
+        let Load { per_subject, said } = self.load;
         (0..EXCHANGES)
             .step_by(GROUP as usize)
-            .map(move |first| (first..first + GROUP).map(|n| finished(n, &scope(n / per_subject))).collect())
+            .map(move |first| (first..first + GROUP).map(|n| finished(n, &scope(n / per_subject), said)).collect())
     }
 
     async fn at_once(self) {
@@ -152,7 +165,7 @@ fn decide_alone() {
     for (index, text) in SAID.iter().enumerate() {
         let mut spent = Spent::default();
         let turns: Vec<Turn> =
-            (0..EXCHANGES / 5).filter_map(|n| finished(n * 5 + index as u128, &scope(n)).turn).collect();
+            (0..EXCHANGES / 5).filter_map(|n| finished(n, &scope(n), &SAID[index..=index]).turn).collect();
         let (wall, cpu) = (Instant::now(), process_cpu());
         for turn in &turns {
             std::hint::black_box(decide(&DecideInput {
@@ -173,7 +186,7 @@ fn decide_alone() {
         spent.print(&format!("decide: {head}"), EXCHANGES / 5);
     }
     let mut spent = Spent::default();
-    let mut turns: Vec<Turn> = (0..EXCHANGES).filter_map(|n| finished(n, &scope(n)).turn).collect();
+    let mut turns: Vec<Turn> = (0..EXCHANGES).filter_map(|n| finished(n, &scope(n), &SAID).turn).collect();
     let (wall, cpu) = (Instant::now(), process_cpu());
     turns.iter_mut().for_each(backstory::memory::redact::redact_turn);
     spent.wall += wall.elapsed();
@@ -186,7 +199,7 @@ fn scope(n: u128) -> Scope {
 }
 
 /// One exchange, with a block of notes that was shown for it.
-fn finished(n: u128, scope: &Scope) -> Finished {
+fn finished(n: u128, scope: &Scope, all: &[&str]) -> Finished {
     let at = SystemClock.now();
     let said = |role, text: String| Said { role, hash: format!("{n:064x}"), text };
     let block = "- 3 weeks ago the user said that the deployment of the billing service had failed twice.\n".repeat(5);
@@ -202,7 +215,7 @@ fn finished(n: u128, scope: &Scope) -> Finished {
         turn_index: 0,
         said_at: at,
         before: None,
-        user: vec![said(Speaker::User, format!("{} ({n})", SAID[n as usize % SAID.len()]))],
+        user: vec![said(Speaker::User, format!("{} ({n})", all[n as usize % all.len()]))],
         repeated: false,
         reply: Some(said(Speaker::Assistant, format!("Here is what I found about question {n}. ").repeat(5))),
         complete: true,
