@@ -124,7 +124,9 @@ struct Job {
     done: oneshot::Sender<Result<(), NotCommitted>>,
 }
 
-/// Starts the writer on `tracker`, and returns its handle. Without `at_once` every exchange waits for the worker. On `stop` the writer takes no new reservations, commits
+/// Starts the writer on `tracker`, and returns its handle. Without `at_once` every exchange waits for the worker.
+///
+/// On `stop` the writer takes no new reservations, commits
 /// what is queued and what still comes through slots that were reserved before, and ends.
 pub fn outbox(
     store: Arc<dyn OutboxStore>,
