@@ -108,7 +108,7 @@ pub(super) fn script(tables: &[Table], size: usize, end: &str) -> String {
     for table in tables {
         let row = format!("({})", vec!["?"; table.columns].join(","));
         let rows = vec![row.as_str(); table.rows * size].join(",");
-        write!(sql, "{} FROM (VALUES {rows}) WHERE column1 IS NOT NULL {};\n", table.head, table.tail)
+        writeln!(sql, "{} FROM (VALUES {rows}) WHERE column1 IS NOT NULL {};", table.head, table.tail)
             .expect("a string takes all that is written to it");
     }
     sql + end
