@@ -23,7 +23,8 @@ async fn refusals(stack: &Stack, user: &str) -> Vec<String> {
 async fn what_is_said_again_while_it_is_shown_reinforces() {
     let stack = Stack::new(Script::Model).await;
     stack.tell("ann", "I'm allergic to peanuts.").await;
-    for turn in ["I'm allergic to peanuts.", "I'm allergic to peanuts. What may I cook?"] {
+    // The very same first message within ten minutes would be a retry, and is learned from once.
+    for turn in ["I'm allergic to peanuts. What may I bake?", "I'm allergic to peanuts. What may I cook?"] {
         let body = json!({"model": "mock", "messages": [{"role": "user", "content": turn}]});
         let got = stack.chat(body.to_string()).user("ann").send().await.must_be(200);
         assert!(got.memory().starts_with("hit"), "{}", got.memory());
