@@ -3,6 +3,8 @@
 //! Everything runs in this process, on as many workers as there are cores; the clients have threads of their own. Compare the two
 //! lines that it prints: the first is the machine's own noise.
 
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
