@@ -131,7 +131,8 @@ fn links(sent: &Sent<'_>, keys: &RandomState) -> Vec<Link> {
     for (at, message) in sent.request.messages().iter().enumerate() {
         while let Some((span, with)) = patches.next_if(|(span, _)| is_before(*span, message)) {
             if sent.new_message > 0 && span.start == first && span.is_empty() {
-                out.push(link(keys, with.as_bytes(), sent.new_message));
+                let message = with.strip_suffix(',').unwrap_or(with);
+                out.push(link(keys, message.as_bytes(), sent.new_message));
             }
             grown += with.len();
             shrunk += span.len();
@@ -156,7 +157,7 @@ fn links(sent: &Sent<'_>, keys: &RandomState) -> Vec<Link> {
 
 /// Whether a change stands before a message, or takes it out.
 fn is_before(span: Span, message: &Message) -> bool {
-    span.start < message.span.start || (span.start == message.span.start && span.end > message.span.end)
+    span.end <= message.span.start || (span.start <= message.span.start && span.end > message.span.end)
 }
 
 fn link(keys: &RandomState, bytes: &[u8], tokens: usize) -> Link {
@@ -229,5 +230,80 @@ impl Trails {
         let before = trail.before.and_then(|name| self.last.get(&key(name)));
         self.last.insert(key(trail.end), Arc::clone(trail));
         before.map(|before| before.common(trail))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    use crate::context::{FitInput, NoteLine, Notes, Policy, SystemRole, Target, fit};
+    use crate::tokens::Counter;
+
+    /// Fits a conversation with memory and returns its trail, what the report says was sent, and the body.
+    fn sent(messages: &Value, budget: usize, role: SystemRole, trails: &Trails) -> (Arc<Trail>, usize, Value) {
+        let body = json!({"messages": messages, "model": "m"}).to_string();
+        let request = ChatRequest::decode(Bytes::from(body)).unwrap();
+        let line = |text: &str| NoteLine { text: text.to_owned(), ..NoteLine::default() };
+        let notes =
+            Notes { profile: vec![line("name: Ada")], recollection: vec![line("likes tea")], ..Notes::default() };
+        let fitted = fit(&FitInput {
+            request: &request,
+            chain: None,
+            notes: &notes,
+            target: &Target { system_role: role, ..Target::default() },
+            policy: &Policy { max_input_tokens: budget, memory_tokens: 200, ..Policy::default() },
+            budget_header: None,
+            counter: &Counter::new(1 << 12),
+            digests: None,
+            trails: Some(trails),
+            strip_own_fence: true,
+            figures: true,
+        });
+        let fitted = fitted.unwrap();
+        (fitted.trail.unwrap(), fitted.report.sent.unwrap(), serde_json::from_slice(&fitted.body).unwrap())
+    }
+
+    fn turns(n: usize) -> Vec<Value> {
+        let turn = |n: usize| {
+            [
+                json!({"role": "user", "content": format!("question {n} {}", "and so on ".repeat(20))}),
+                json!({"role": "assistant", "content": "yes"}),
+            ]
+        };
+        let mut turns: Vec<Value> = (0..n).flat_map(turn).collect();
+        turns.pop();
+        turns
+    }
+
+    #[test]
+    fn every_message_that_is_sent_is_in_the_trail_with_its_bytes_and_tokens() {
+        let trails = Trails::new(1 << 16);
+        for role in [SystemRole::FirstUser, SystemRole::System] {
+            for (budget, n) in [(0, 1), (0, 5), (700, 20)] {
+                let (trail, tokens, body) = sent(&turns(n).into(), budget, role, &trails);
+                let messages = body["messages"].as_array().unwrap();
+                assert_eq!(trail.messages.len(), messages.len());
+                let same = trail.common(&trail);
+                assert_eq!((same.tokens, same.all_tokens, same.bytes), (tokens, tokens, same.all_bytes));
+                assert_eq!(same.all_bytes, messages.iter().map(|m| m.to_string().len()).sum::<usize>());
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_request_finds_the_one_before_at_its_own_target() {
+        let trails = Trails::new(1 << 16);
+        let all = turns(3);
+        let of = |end: usize| sent(&all[..end].to_vec().into(), 0, SystemRole::System, &trails).0;
+        assert_eq!(trails.follow("a", &of(1)), None);
+        let common = trails.follow("a", &of(3)).unwrap();
+        // The message of our own; the question before lost its notes.
+        assert_eq!(common.bytes, of(1).messages[0].bytes as usize);
+        assert!(!common.newly_cut && !common.is_tool_loop && common.share() > 0.0);
+        assert_eq!(trails.follow("b", &of(5)), None, "another target has another cache");
+        assert!(trails.follow("a", &of(5)).unwrap().bytes > common.bytes);
     }
 }
