@@ -37,7 +37,7 @@ enum Command {
     /// Looks at config, data folder, store and upstreams, and says what to do about what is wrong
     Doctor(ConfigArgs),
     /// Shows what would be sent for a chat request (a file, or - for standard input) and why, without sending it
-    Explain(explain::ExplainArgs),
+    Explain(Box<explain::ExplainArgs>),
     /// Makes, lists, rotates and revokes virtual keys in the store
     Keys(keys::KeysArgs),
     /// Measures recall on a data set of conversations and questions
@@ -99,7 +99,7 @@ pub fn run(cli: Cli) -> ExitCode {
         }
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Doctor(args) => on_runtime(doctor::run(args)),
-        Command::Explain(args) => on_runtime(explain::run(args)),
+        Command::Explain(args) => on_runtime(explain::run(*args)),
         Command::Keys(args) => on_runtime(keys::run(args)),
         Command::Eval(args) => eval::run(args),
         Command::Export(args) => on_runtime(transfer::export(args)),
