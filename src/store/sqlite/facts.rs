@@ -1,5 +1,7 @@
 //! Facts and their history.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 use tracing::instrument;
@@ -148,14 +150,14 @@ async fn taken_key(
     scope: i64,
     changes: &[FactChange],
 ) -> Result<Option<String>, StoreError> {
-    let new = |c: &&FactChange| {
-        c.expected_version.is_none() && c.fact.status == FactStatus::Active && c.fact.cardinality == Cardinality::One
-    };
-    let keys: Vec<_> = changes.iter().filter(new).map(|c| (&c.fact.key, &c.fact.about)).collect();
+    // What counts is how each fact ends: an import replays what it was before it gives way.
+    let ends: HashMap<FactId, &Fact> = changes.iter().map(|change| (change.fact.id, &change.fact)).collect();
+    let holds = |fact: &&Fact| fact.status == FactStatus::Active && fact.cardinality == Cardinality::One;
+    let keys: Vec<_> = ends.values().copied().filter(holds).map(|fact| (&fact.key, &fact.about)).collect();
     if keys.is_empty() {
         return Ok(None);
     }
-    let changed: Vec<_> = changes.iter().map(|c| c.fact.id).collect();
+    let changed: Vec<_> = ends.keys().collect();
     sqlx::query_scalar(TAKEN)
         .bind(rows(&keys))
         .bind(scope)
