@@ -7,7 +7,6 @@
 //! Start with [`run`].
 
 mod case;
-mod model;
 mod play;
 mod replies;
 mod report;

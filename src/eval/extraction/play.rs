@@ -24,8 +24,13 @@ pub(super) fn play(case: &Case, replies: &[String]) -> Vec<Arc<Fact>> {
             scope.learn(turn, None);
         }
         if let Some(reply) = replies.get(session) {
-            for (turn, candidates) in super::model::proposed(reply, &turns, KeySchema::builtin()) {
-                scope.learn(turn, Some(candidates));
+            // The model is asked about what is worth it, all turns of a conversation at once.
+            let asked: Vec<Turn> = turns.into_iter().filter(model::worth_asking).collect();
+            let mut proposed = model::candidates(model::parse(reply).items, &asked, KeySchema::builtin());
+            for turn in &asked {
+                if let Some(candidates) = proposed.remove(&turn.exchange) {
+                    scope.learn(turn, Some(candidates));
+                }
             }
         }
     }
