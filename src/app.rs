@@ -3,6 +3,7 @@
 mod ask;
 mod build;
 mod keep;
+mod keys;
 mod learn;
 mod summaries;
 mod windows;

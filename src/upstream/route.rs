@@ -1,5 +1,8 @@
 //! The service that walks the plan: fit, send, look, go on or stay.
 
+mod look;
+mod prepare;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,15 +10,17 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
+use bytes::Bytes;
 use http::{Response, StatusCode};
 use tokio::sync::Semaphore;
 use tower::Service;
 use tracing::Instrument;
 
+use look::{Looked, is_sse, look_whole};
+use prepare::Prepared;
+
 use super::attempt::{self, AttemptError, MAX_ERROR_BYTES, Next, judge};
-use super::body::{BodyLimits, UpstreamBody, UpstreamBodyError};
+use super::body::{BodyLimits, UpstreamBody};
 use super::headers::{downward, upward};
 use super::health::{Failed, retry_after};
 use super::learned::{Known, Learned};
@@ -23,25 +28,17 @@ use super::overflow::{self, Overflow};
 use super::passthrough::unanswered;
 use super::plan::{Routes, Target};
 use super::provider::Auth;
-use super::summaries::{Place, Summaries};
+use super::summaries::Summaries;
 use crate::base::{ErrorKind, GatewayError};
-use crate::context::{self, Digests, FitError, FitInput, Fitted, Trails};
-use crate::conversation;
-use crate::conversation::Chain;
-use crate::exchange::{Call, Payload, Recalled, Routed};
-use crate::memory::Scope;
+use crate::context::{Digests, Fitted, Trails};
+use crate::exchange::{Call, Recalled, Routed};
 use crate::telemetry::{AttemptOutcome, Metrics, OverflowOutcome, names};
 use crate::tokens::Counter;
-use crate::wire::{FirstEvent, fault, first_event, scan};
 
-/// Requests from this size on are fitted off the async threads, in bytes: counting runs at about 15 MB/s.
-const FIT_INLINE_BYTES: usize = 16 * 1024;
 /// Digests that a preview may make, in bytes.
 const PREVIEW_DIGEST_BYTES: u64 = 1024 * 1024;
 /// Of the cores, this share at most counts large requests at a time: the rest is for everyone else.
 const COUNTING_SHARE: usize = 2;
-/// How much of a stream is looked at before it is passed on.
-const MAX_LOOK_BYTES: usize = 64 * 1024;
 
 /// How long upstream may take. Zero = for ever.
 #[derive(Clone, Copy, Debug)]
@@ -124,28 +121,6 @@ enum Failure {
     Overflow(Answer, Overflow),
     /// No answer.
     None(AttemptError),
-}
-
-/// What is sent to a target.
-#[derive(Clone)]
-struct Prepared {
-    body: Bytes,
-    fitted: Option<Fitted>,
-    /// We ask for usage although the client did not.
-    asked_usage: bool,
-    /// The conversation's hashes, where there is a use for them.
-    chain: Option<Arc<Chain>>,
-}
-
-/// How a request is fitted.
-#[derive(Clone)]
-struct FitHow {
-    chain: Option<Arc<Chain>>,
-    digests: Arc<Digests>,
-    target: Arc<context::Target>,
-    figures: bool,
-    /// Whether memory takes part: then our own fence is taken out of what came back.
-    memory: bool,
 }
 
 impl Route {
@@ -363,147 +338,6 @@ impl Shared {
         Routed { response, fitted, target: target.label.clone(), attempts, withhold_usage: prepared.asked_usage }
     }
 
-    /// Makes the body for one target: counts, cuts and splices. With `look`, nothing is settled by it.
-    async fn prepare(
-        &self,
-        request: &Recalled<()>,
-        target: &Arc<Target>,
-        digests: &Arc<Digests>,
-        look: bool,
-    ) -> Result<Prepared, GatewayError> {
-        let known = self.learned.known(target, request.call.stamp.at);
-        let fit = context::Target {
-            window: target.window(known.window),
-            correction: known.correction.ratio,
-            overhead: known.correction.overhead.round() as usize,
-            ..target.fit.clone()
-        };
-        self.prepare_for(request, target, fit, digests, look).await
-    }
-
-    /// Makes the body anew for a target that found it larger than its window; `None` when nothing would be different.
-    async fn refit(
-        &self,
-        request: &Recalled<()>,
-        target: &Arc<Target>,
-        sent: &Prepared,
-        overflow: &Overflow,
-    ) -> Option<Prepared> {
-        let known = self.learned.known(target, request.call.stamp.at);
-        let told = overflow.window.filter(|_| !target.window_is_configured);
-        let counted = sent.fitted.as_ref()?.report.sent_uncorrected;
-        // What upstream counted of this very request is worth more than what was learned from others.
-        let exactly = counted.zip(overflow.sent).map(|(ours, theirs)| theirs as f64 / ours.max(1) as f64);
-        let fit = context::Target {
-            window: [target.window(known.window), told].into_iter().flatten().min(),
-            correction: exactly.map_or(known.correction.ratio, |ratio| ratio.max(known.correction.ratio)),
-            overhead: known.correction.overhead.round() as usize,
-            ..target.fit.clone()
-        };
-        let again = self.prepare_for(request, target, fit, &self.digests, false).await.ok()?;
-        (again.body != sent.body).then_some(again)
-    }
-
-    async fn prepare_for(
-        &self,
-        request: &Recalled<()>,
-        target: &Arc<Target>,
-        fit: context::Target,
-        digests: &Arc<Digests>,
-        look: bool,
-    ) -> Result<Prepared, GatewayError> {
-        let call = &request.call;
-        let chat = match &call.payload {
-            Payload::Embeddings(embeddings) => {
-                let body =
-                    target.fit.model.as_ref().map_or_else(|| embeddings.body.clone(), |m| embeddings.with_model(m));
-                return Ok(Prepared { body, fitted: None, asked_usage: false, chain: None });
-            }
-            Payload::Chat(chat) => chat,
-        };
-        let memory = call.identity.memory.read || call.identity.memory.write;
-        let counted = memory
-            || call.principal.limits.tokens_per_minute.is_some()
-            || call.policy.max_input_tokens > 0
-            || call.budget_header.is_some();
-        let ask_usage = chat.stream()
-            && counted
-            && chat.include_usage() != Some(true)
-            && !target.refuses_usage.load(Ordering::Relaxed);
-        // A conversation that nobody's budget limits may still grow out of its target's window.
-        let summaries = self.summaries.as_ref().filter(|_| counted || chat.body().len() >= FIT_INLINE_BYTES);
-        let chain = match (&request.recall.chain, summaries) {
-            (None, Some(summaries)) => summaries.chain(call),
-            (chain, _) => chain.clone(),
-        };
-        let target = Arc::new(context::Target { ask_usage, ..fit });
-        let how = FitHow { chain: chain.clone(), digests: Arc::clone(digests), target, figures: counted, memory };
-        let mut fitted = self.fit(request, how.clone()).await?;
-        if let (Some(summaries), Some(chain)) = (summaries, &chain)
-            && fitted.report.cut > 0
-        {
-            let first_kept = fitted.report.first_kept;
-            if summaries.settle(Place { call, recall: &request.recall, chain, first_kept }, digests, look).await {
-                fitted = self.fit(request, how).await?;
-            }
-        }
-        Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage, chain })
-    }
-
-    /// Fits a chat request to a target; a large one off the async threads.
-    async fn fit(&self, request: &Recalled<()>, how: FitHow) -> Result<Fitted, GatewayError> {
-        let (call, recall) = (Arc::clone(&request.call), Arc::clone(&request.recall));
-        let (counter, trails) = (Arc::clone(&self.counter), Arc::clone(&self.trails));
-        let large = request.call.payload.chat().is_some_and(|chat| chat.body().len() >= FIT_INLINE_BYTES);
-        let fit = move || {
-            let Payload::Chat(chat) = &call.payload else {
-                unreachable!("only chat is fitted");
-            };
-            // Without a subject no memory is asked, but what was cut is still known again by its state (design, doubt 3).
-            let own = (how.figures && how.chain.is_none()).then(|| {
-                let (tenant, namespace) = (&call.principal.tenant, &call.identity.namespace);
-                conversation::chain(&Scope::new(Arc::clone(tenant), Arc::clone(namespace), ""), chat)
-            });
-            context::fit(&FitInput {
-                request: chat,
-                chain: how.chain.as_deref().or(own.as_ref()),
-                notes: &recall.notes,
-                target: &how.target,
-                policy: &call.policy,
-                budget_header: call.budget_header,
-                counter: &counter,
-                digests: Some(&how.digests),
-                trails: how.figures.then_some(&*trails),
-                figures: how.figures,
-                strip_own_fence: how.memory,
-            })
-        };
-        let fitted = if large {
-            // Held by the work itself: a client that leaves does not stop it.
-            let turn = Arc::clone(&self.counting).acquire_owned().await.map_err(GatewayError::internal)?;
-            let fit = move || {
-                let _turn = turn;
-                fit()
-            };
-            tokio::task::spawn_blocking(fit).await.map_err(GatewayError::internal)?
-        } else {
-            fit()
-        };
-        fitted.map_err(|error| match error {
-            FitError::ContextLength { message, .. } => {
-                GatewayError::new(ErrorKind::ContextLength, message).with_param("messages")
-            }
-        })
-    }
-
-    /// Wishes for a summary of what the next cut will drop, when that is near.
-    fn look_ahead(&self, request: &Recalled<()>, prepared: &Prepared) {
-        let next = prepared.fitted.as_ref().and_then(|fitted| fitted.report.next_first_kept);
-        if let (Some(summaries), Some(chain), Some(first_kept)) = (&self.summaries, &prepared.chain, next) {
-            summaries.want(Place { call: &request.call, recall: &request.recall, chain, first_kept });
-        }
-    }
-
     /// Sends to one target and decides whether its answer is the client's.
     async fn attempt(
         &self,
@@ -604,46 +438,6 @@ impl Shared {
         }
         self.send(request, target, prepared.body.clone()).await.map_err(Failure::None)
     }
-
-    /// Looks at the first event of a stream before it is the client's: while another target could be tried, an error or
-    /// a silence before the first content is a failure (design, section 10 and doubt 9).
-    async fn look(&self, target: &Target, answer: Response<UpstreamBody>) -> Result<Response<UpstreamBody>, Looked> {
-        let (parts, mut body) = answer.into_parts();
-        let mut seen = BytesMut::new();
-        let due =
-            (!self.timeouts.first_token.is_zero()).then(|| tokio::time::Instant::now() + self.timeouts.first_token);
-        loop {
-            let next = match due {
-                Some(due) => tokio::time::timeout_at(due, body.next()).await.map_err(|_| self.silent(target)),
-                None => Ok(body.next().await),
-            };
-            match next.map_err(Looked::Nothing)? {
-                Some(Ok(bytes)) => seen.extend_from_slice(&bytes),
-                Some(Err(error)) => return Err(Looked::Nothing(broken(target, &error))),
-                None if matches!(first_event(&seen), FirstEvent::NeedMore | FirstEvent::RoleOnly) => {
-                    return Err(Looked::Nothing(AttemptError::Unreachable {
-                        provider: target.provider.name.clone(),
-                        reason: "its stream ended before it began".to_owned(),
-                    }));
-                }
-                None => break,
-            }
-            match first_event(&seen) {
-                FirstEvent::NeedMore | FirstEvent::RoleOnly if seen.len() < MAX_LOOK_BYTES => {}
-                FirstEvent::Error { .. } => {
-                    body.put_back(seen.freeze());
-                    return Err(Looked::Error(Box::new(Response::from_parts(parts, body))));
-                }
-                _ => break,
-            }
-        }
-        body.put_back(seen.freeze());
-        Ok(Response::from_parts(parts, body))
-    }
-
-    fn silent(&self, target: &Target) -> AttemptError {
-        AttemptError::Timeout { provider: target.provider.name.clone(), after: self.timeouts.first_token }
-    }
 }
 
 /// Looks whether an error is about the window; its body can be read as before.
@@ -656,51 +450,6 @@ async fn overflow_in(answer: Response<UpstreamBody>) -> (Response<UpstreamBody>,
     let overflow = overflow::recognise(parts.status, &said);
     body.put_back(said);
     (Response::from_parts(parts, body), overflow)
-}
-
-/// Looks into a reply that is no stream, for an error inside a 200. Errors are short: a longer reply passes as it comes.
-async fn look_whole(target: &Target, answer: Response<UpstreamBody>) -> Result<Response<UpstreamBody>, Looked> {
-    let (parts, mut body) = answer.into_parts();
-    if body.remaining().is_some_and(|n| n > MAX_ERROR_BYTES as u64) {
-        return Ok(Response::from_parts(parts, body));
-    }
-    let mut said = BytesMut::new();
-    let mut whole = false;
-    while !whole && said.len() <= MAX_ERROR_BYTES {
-        match body.next().await {
-            Some(Ok(bytes)) => said.extend_from_slice(&bytes),
-            Some(Err(error)) => return Err(Looked::Nothing(broken(target, &error))),
-            None => whole = true,
-        }
-    }
-    let text = std::str::from_utf8(&said).ok().filter(|text| whole && scan::validate(text).is_ok());
-    let is_error = text.and_then(fault::upstream_error).is_some();
-    body.put_back(said.freeze());
-    let answer = Response::from_parts(parts, body);
-    if is_error { Err(Looked::Error(Box::new(answer))) } else { Ok(answer) }
-}
-
-/// A reply that broke off before any of it was the client's.
-fn broken(target: &Target, error: &UpstreamBodyError) -> AttemptError {
-    let provider = target.provider.name.clone();
-    match error {
-        UpstreamBodyError::Idle(after) | UpstreamBodyError::Total(after) => {
-            AttemptError::Timeout { provider, after: *after }
-        }
-        UpstreamBodyError::Broken(_) => AttemptError::Unreachable { provider, reason: error.to_string() },
-    }
-}
-
-/// Why the first look at a reply was a disappointment.
-enum Looked {
-    /// It is an error, or begins with one.
-    Error(Box<Response<UpstreamBody>>),
-    /// It does not begin.
-    Nothing(AttemptError),
-}
-
-fn is_sse(answer: &Response<UpstreamBody>) -> bool {
-    answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).is_some_and(|t| t.starts_with("text/event-stream"))
 }
 
 /// A number that differs between requests: the random part of its id.

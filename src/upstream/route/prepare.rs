@@ -1,0 +1,184 @@
+//! What is sent to a target: fitted, once more where the target turns out to be smaller, and what is looked for ahead of need.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::Shared;
+use crate::base::{ErrorKind, GatewayError};
+use crate::context::{self, Digests, FitError, FitInput, Fitted};
+use crate::conversation::{self, Chain};
+use crate::exchange::{Payload, Recalled};
+use crate::memory::Scope;
+use crate::upstream::overflow::Overflow;
+use crate::upstream::plan::Target;
+use crate::upstream::summaries::Place;
+
+/// Requests from this size on are fitted off the async threads, in bytes: counting runs at about 15 MB/s.
+const FIT_INLINE_BYTES: usize = 16 * 1024;
+
+/// What is sent to a target.
+#[derive(Clone)]
+pub(super) struct Prepared {
+    pub(super) body: Bytes,
+    pub(super) fitted: Option<Fitted>,
+    /// We ask for usage although the client did not.
+    pub(super) asked_usage: bool,
+    /// The conversation's hashes, where there is a use for them.
+    pub(super) chain: Option<Arc<Chain>>,
+}
+
+/// How a request is fitted.
+#[derive(Clone)]
+struct FitHow {
+    chain: Option<Arc<Chain>>,
+    digests: Arc<Digests>,
+    target: Arc<context::Target>,
+    figures: bool,
+    /// Whether memory takes part: then our own fence is taken out of what came back.
+    memory: bool,
+}
+
+impl Shared {
+    /// Makes the body for one target: counts, cuts and splices. With `look`, nothing is settled by it.
+    pub(super) async fn prepare(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        digests: &Arc<Digests>,
+        look: bool,
+    ) -> Result<Prepared, GatewayError> {
+        let known = self.learned.known(target, request.call.stamp.at);
+        let fit = context::Target {
+            window: target.window(known.window),
+            correction: known.correction.ratio,
+            overhead: known.correction.overhead.round() as usize,
+            ..target.fit.clone()
+        };
+        self.prepare_for(request, target, fit, digests, look).await
+    }
+
+    /// Makes the body anew for a target that found it larger than its window; `None` when nothing would be different.
+    pub(super) async fn refit(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        sent: &Prepared,
+        overflow: &Overflow,
+    ) -> Option<Prepared> {
+        let known = self.learned.known(target, request.call.stamp.at);
+        let told = overflow.window.filter(|_| !target.window_is_configured);
+        let counted = sent.fitted.as_ref()?.report.sent_uncorrected;
+        // What upstream counted of this very request is worth more than what was learned from others.
+        let exactly = counted.zip(overflow.sent).map(|(ours, theirs)| theirs as f64 / ours.max(1) as f64);
+        let fit = context::Target {
+            window: [target.window(known.window), told].into_iter().flatten().min(),
+            correction: exactly.map_or(known.correction.ratio, |ratio| ratio.max(known.correction.ratio)),
+            overhead: known.correction.overhead.round() as usize,
+            ..target.fit.clone()
+        };
+        let again = self.prepare_for(request, target, fit, &self.digests, false).await.ok()?;
+        (again.body != sent.body).then_some(again)
+    }
+
+    async fn prepare_for(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        fit: context::Target,
+        digests: &Arc<Digests>,
+        look: bool,
+    ) -> Result<Prepared, GatewayError> {
+        let call = &request.call;
+        let chat = match &call.payload {
+            Payload::Embeddings(embeddings) => {
+                let body =
+                    target.fit.model.as_ref().map_or_else(|| embeddings.body.clone(), |m| embeddings.with_model(m));
+                return Ok(Prepared { body, fitted: None, asked_usage: false, chain: None });
+            }
+            Payload::Chat(chat) => chat,
+        };
+        let memory = call.identity.memory.read || call.identity.memory.write;
+        let counted = memory
+            || call.principal.limits.tokens_per_minute.is_some()
+            || call.policy.max_input_tokens > 0
+            || call.budget_header.is_some();
+        let ask_usage = chat.stream()
+            && counted
+            && chat.include_usage() != Some(true)
+            && !target.refuses_usage.load(Ordering::Relaxed);
+        // A conversation that nobody's budget limits may still grow out of its target's window.
+        let summaries = self.summaries.as_ref().filter(|_| counted || chat.body().len() >= FIT_INLINE_BYTES);
+        let chain = match (&request.recall.chain, summaries) {
+            (None, Some(summaries)) => summaries.chain(call),
+            (chain, _) => chain.clone(),
+        };
+        let target = Arc::new(context::Target { ask_usage, ..fit });
+        let how = FitHow { chain: chain.clone(), digests: Arc::clone(digests), target, figures: counted, memory };
+        let mut fitted = self.fit(request, how.clone()).await?;
+        if let (Some(summaries), Some(chain)) = (summaries, &chain)
+            && fitted.report.cut > 0
+        {
+            let first_kept = fitted.report.first_kept;
+            if summaries.settle(Place { call, recall: &request.recall, chain, first_kept }, digests, look).await {
+                fitted = self.fit(request, how).await?;
+            }
+        }
+        Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage, chain })
+    }
+
+    /// Fits a chat request to a target; a large one off the async threads.
+    async fn fit(&self, request: &Recalled<()>, how: FitHow) -> Result<Fitted, GatewayError> {
+        let (call, recall) = (Arc::clone(&request.call), Arc::clone(&request.recall));
+        let (counter, trails) = (Arc::clone(&self.counter), Arc::clone(&self.trails));
+        let large = request.call.payload.chat().is_some_and(|chat| chat.body().len() >= FIT_INLINE_BYTES);
+        let fit = move || {
+            let Payload::Chat(chat) = &call.payload else {
+                unreachable!("only chat is fitted");
+            };
+            // Without a subject no memory is asked, but what was cut is still known again by its state (design, doubt 3).
+            let own = (how.figures && how.chain.is_none()).then(|| {
+                let (tenant, namespace) = (&call.principal.tenant, &call.identity.namespace);
+                conversation::chain(&Scope::new(Arc::clone(tenant), Arc::clone(namespace), ""), chat)
+            });
+            context::fit(&FitInput {
+                request: chat,
+                chain: how.chain.as_deref().or(own.as_ref()),
+                notes: &recall.notes,
+                target: &how.target,
+                policy: &call.policy,
+                budget_header: call.budget_header,
+                counter: &counter,
+                digests: Some(&how.digests),
+                trails: how.figures.then_some(&*trails),
+                figures: how.figures,
+                strip_own_fence: how.memory,
+            })
+        };
+        let fitted = if large {
+            // Held by the work itself: a client that leaves does not stop it.
+            let turn = Arc::clone(&self.counting).acquire_owned().await.map_err(GatewayError::internal)?;
+            let fit = move || {
+                let _turn = turn;
+                fit()
+            };
+            tokio::task::spawn_blocking(fit).await.map_err(GatewayError::internal)?
+        } else {
+            fit()
+        };
+        fitted.map_err(|error| match error {
+            FitError::ContextLength { message, .. } => {
+                GatewayError::new(ErrorKind::ContextLength, message).with_param("messages")
+            }
+        })
+    }
+
+    /// Wishes for a summary of what the next cut will drop, when that is near.
+    pub(super) fn look_ahead(&self, request: &Recalled<()>, prepared: &Prepared) {
+        let next = prepared.fitted.as_ref().and_then(|fitted| fitted.report.next_first_kept);
+        if let (Some(summaries), Some(chain), Some(first_kept)) = (&self.summaries, &prepared.chain, next) {
+            summaries.want(Place { call: &request.call, recall: &request.recall, chain, first_kept });
+        }
+    }
+}
