@@ -53,10 +53,33 @@ pub(super) struct Lists {
     free: Vec<u32>,
 }
 
+/// Looks documents up in a list, each behind the one before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'a>(&'a [Entry]);
+
+impl Cursor<'_> {
+    /// The entry of a document; documents must be asked for in their order. Gallops: what is near costs little, however long the list is.
+    pub(super) fn seek(&mut self, doc: u32) -> Option<Entry> {
+        let mut step = 1;
+        while step < self.0.len() && self.0[step].doc < doc {
+            step *= 2;
+        }
+        let near = &self.0[step / 2..self.0.len().min(step + 1)];
+        let at = step / 2 + near.partition_point(|entry| entry.doc < doc);
+        self.0 = &self.0[at..];
+        self.0.first().copied().filter(|entry| entry.doc == doc)
+    }
+}
+
 impl List {
     /// In the order of the documents.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Looks several documents up.
+    pub(super) fn cursor(&self) -> Cursor<'_> {
+        Cursor(&self.entries)
     }
 
     /// (session, count), in order.
@@ -73,11 +96,6 @@ impl List {
     /// How many turns hold it.
     pub(super) fn turns(&self) -> usize {
         self.turns
-    }
-
-    /// The entry of one document.
-    pub(super) fn entry(&self, doc: u32) -> Option<&Entry> {
-        self.place(doc).ok().map(|at| &self.entries[at])
     }
 
     /// Where a document stands or belongs. New ones belong at the end, so that is looked at first.
@@ -214,5 +232,26 @@ impl Hasher for TermHasher {
 
     fn write_u64(&mut self, value: u64) {
         self.0 = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_finds_what_a_search_finds() {
+        let entries: Vec<Entry> = (0..200).map(|n| Entry { doc: n * n % 997 + n * 7, own: 1, near: 1 }).collect();
+        let mut entries = entries;
+        entries.sort_by_key(|entry| entry.doc);
+        entries.dedup_by_key(|entry| entry.doc);
+        for gap in [1, 3, 40, 5_000] {
+            let mut cursor = Cursor(&entries);
+            for doc in (0..3_000).step_by(gap) {
+                let expected = entries.iter().find(|entry| entry.doc == doc).copied();
+                assert_eq!(cursor.seek(doc), expected, "{doc} by {gap}");
+            }
+        }
+        assert_eq!(Cursor(&[]).seek(3), None);
     }
 }

@@ -220,7 +220,8 @@ pub(super) fn score(
             prune?.keep(&Partial { found, sums, sessions, best: *best, whole, missing })
         };
         let mut kept = keep(scratch, missing);
-        if let Some(kept) = &kept {
+        if let Some(kept) = &mut kept {
+            kept.sort_unstable();
             scratch.finish(index, common, kept, missing.session);
         } else {
             for read in common {
@@ -364,8 +365,10 @@ impl Scratch {
     /// Adds a term to those episodes that were found already.
     fn look_up(&mut self, sizes: &[Size], read: &Read<'_>) {
         if read.list.entries().len() > self.found.len() * SEARCH_FROM {
+            self.found.sort_unstable();
+            let mut list = read.list.cursor();
             for &doc in &self.found {
-                if let Some(&entry) = read.list.entry(doc) {
+                if let Some(entry) = list.seek(doc) {
                     let sum = &mut self.sums[doc as usize];
                     sum.add(read, entry, sizes[doc as usize]);
                     self.best = (self.best.0.max(sum.turn), self.best.1.max(sum.window));
@@ -382,11 +385,13 @@ impl Scratch {
         }
     }
 
-    /// Adds the common terms to the episodes that were kept, and to the sessions that matter: theirs, and those that may score best.
+    /// Adds the common terms to the episodes that were kept, in the order of their numbers, and to the sessions that matter: theirs, and
+    /// those that may score best.
     fn finish(&mut self, index: &Index, common: &[Read<'_>], kept: &[u32], missing: f32) {
         for read in common {
+            let mut list = read.list.cursor();
             for &doc in kept {
-                if let Some(&entry) = read.list.entry(doc) {
+                if let Some(entry) = list.seek(doc) {
                     self.sums[doc as usize].add(read, entry, index.sizes[doc as usize]);
                 }
             }
