@@ -13,6 +13,7 @@ mod mock;
 mod serve;
 mod transfer;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -118,10 +119,11 @@ fn on_runtime(command: impl Future<Output = ExitCode>) -> ExitCode {
     }
 }
 
-/// Prints a line to standard output.
-#[expect(clippy::print_stdout, reason = "this is what a command says")]
+/// Prints a line to standard output. A reader that has had enough (`| head`) is no error.
 fn say(text: &str) {
-    println!("{text}");
+    let mut out = std::io::stdout().lock();
+    // Nobody is left to tell.
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
 /// Prints a line to standard error.
