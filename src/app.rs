@@ -25,7 +25,7 @@ use crate::base::{Clock, Random};
 use crate::context::{Digests, Policies, Trails};
 use crate::conversation;
 use crate::jobs::{LearnCounters, Outbox, Summaries, Sweep, WorkerCounters};
-use crate::memory::{KeySchema, Schemas, Scope};
+use crate::memory::{Schemas, Scope};
 use crate::recall::Recall;
 use crate::states::States;
 use crate::store::Store;
@@ -47,9 +47,7 @@ pub struct App {
     pub recall: Arc<Recall>,
     /// Conversation states.
     pub states: Arc<States>,
-    /// The key schema of facts.
-    pub schema: Arc<KeySchema>,
-    /// The same by namespace, with half-lives and critical keys as configured.
+    /// The keys of facts by namespace, with half-lives and critical keys as configured.
     pub schemas: Arc<Schemas>,
     /// Forgets what may be forgotten.
     pub sweep: Arc<Sweep>,

@@ -24,8 +24,8 @@ use crate::jobs::{
     ExtractLearner, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Sweep, SweepConfig, Worker, WorkerConfig,
     outbox,
 };
+use crate::memory::Sensitivity;
 use crate::memory::redact::redact_turn;
-use crate::memory::{KeySchema, Sensitivity};
 use crate::recall::{Recall, RecallConfig};
 use crate::states::States;
 use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
@@ -92,7 +92,6 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let Parts { clock, random } = parts;
     let (tracker, stop, halt) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new());
-    let schema = Arc::new(KeySchema::builtin().clone());
     let providers = providers(config)?;
 
     let (store, degraded) = open_store(config, env).await?;
@@ -101,7 +100,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         Ok(salt) => salt,
         Err(_) => fresh,
     };
-    let schemas = Arc::new(config.memory.schemas(&schema));
+    let schemas = Arc::new(config.memory.schemas());
     let source = Tuned { store: Arc::clone(&store), schemas: Arc::clone(&schemas) };
     let recall = Arc::new(Recall::from_source(Arc::new(source), recall_config(config)));
     let states = Arc::new(States::new(Arc::clone(&store)));
@@ -135,7 +134,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             ceiling: providers.get(&model.provider).map_or(Sensitivity::Normal, |p| p.max_sensitivity),
             store: Arc::clone(&store),
             cached,
-            schema: Arc::clone(&schema),
+            schemas: Arc::clone(&schemas),
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             metrics: Arc::clone(&metrics),
@@ -265,7 +264,6 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         outbox,
         recall,
         states,
-        schema,
         schemas,
         sweep,
         routes,

@@ -11,7 +11,7 @@ use crate::base::{Clock, Random};
 use crate::config::Extract;
 use crate::extract::model::ModelReader;
 use crate::jobs::{Learner, QueueForModel, WindowParts, Windows, WindowsConfig, day_of};
-use crate::memory::{KeySchema, Sensitivity};
+use crate::memory::{Schemas, Sensitivity};
 use crate::store::{Store, WindowRules};
 use crate::telemetry::Metrics;
 
@@ -28,7 +28,7 @@ pub(super) struct Model {
     pub(super) ceiling: Sensitivity,
     pub(super) store: Arc<dyn Store>,
     pub(super) cached: Arc<Cached>,
-    pub(super) schema: Arc<KeySchema>,
+    pub(super) schemas: Arc<Schemas>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     pub(super) metrics: Arc<Metrics>,
@@ -37,8 +37,8 @@ pub(super) struct Model {
 impl Model {
     /// The learner that queues for the model before it learns by `rules`, and the worker that asks.
     pub(super) fn wire(self, extract: &Extract, rules: Arc<dyn Learner>, owner: &str) -> (Arc<dyn Learner>, Windows) {
-        let Self { ask, ceiling, store, cached, schema, clock, random, metrics } = self;
-        let reader = Arc::new(ModelReader::new(schema, ceiling, Arc::clone(&random)));
+        let Self { ask, ceiling, store, cached, schemas, clock, random, metrics } = self;
+        let reader = Arc::new(ModelReader::new(schemas, ceiling, Arc::clone(&random)));
         let wake = Arc::new(Notify::new());
         let window_rules = WindowRules {
             idle: extract.window,

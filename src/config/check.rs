@@ -7,7 +7,6 @@ use super::key::NO_SUBJECT;
 use super::provider::{ProviderKey, parse_http_url};
 use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Overrides, Provider, StoreUrl, VectorsEngine};
-use crate::memory::KeySchema;
 
 /// Puts the command line over the file.
 pub(super) fn apply(config: &mut Config, overrides: &Overrides, errors: &mut Vec<ConfigError>) {
@@ -157,10 +156,10 @@ fn own_calls(config: &Config, errors: &mut Vec<ConfigError>) {
 
 /// Keys that are made critical must be keys.
 fn critical_keys(config: &Config, errors: &mut Vec<ConfigError>) {
-    let schema = KeySchema::builtin();
     let namespaces = config.memory.namespaces.iter();
     let named = namespaces.map(|(name, rules)| (format!("memory.namespaces.{name}.critical"), rules));
     for (path, rules) in named.chain([("memory.critical".to_owned(), &config.memory.rules)]) {
+        let schema = rules.schema();
         for (at, key) in rules.critical.iter().enumerate() {
             if schema.rules().iter().any(|rule| rule.name == *key) {
                 continue;

@@ -43,6 +43,8 @@ pub struct MemoryRules {
     pub max_episodes: u32,
     /// `critical`: keys that are critical beside those of the key schema.
     pub critical: Vec<String>,
+    /// `keys`: further keys, as the text of a schema; empty = none.
+    pub keys: String,
 }
 
 const HOUR: u64 = 3600;
@@ -64,6 +66,7 @@ impl Default for MemoryRules {
             max_facts: 10_000,
             max_episodes: 100_000,
             critical: Vec::new(),
+            keys: String::new(),
         }
     }
 }
@@ -77,9 +80,10 @@ impl Memory {
 
     /// The keys of each namespace, with what is configured for them.
     #[must_use]
-    pub fn schemas(&self, base: &KeySchema) -> Schemas {
-        let namespaces = self.namespaces.iter().map(|(name, rules)| (name.clone(), rules.fading()));
-        Schemas::new(base, self.rules.fading(), namespaces.collect())
+    pub fn schemas(&self) -> Schemas {
+        let of = |rules: &MemoryRules| (rules.schema(), rules.fading());
+        let namespaces = self.namespaces.iter().map(|(name, rules)| (name.clone(), of(rules)));
+        Schemas::new(of(&self.rules), namespaces.collect())
     }
 
     /// The rules of a namespace.
@@ -90,6 +94,15 @@ impl Memory {
 }
 
 impl MemoryRules {
+    /// The built-in keys, and those that are added to them.
+    #[must_use]
+    pub fn schema(&self) -> KeySchema {
+        let built_in = KeySchema::builtin();
+        // Mistakes were reported where it was read.
+        let added = (!self.keys.is_empty()).then(|| built_in.clone().with(&self.keys).ok()).flatten();
+        added.unwrap_or_else(|| built_in.clone())
+    }
+
     /// What is configured otherwise than by default holds for all facts of a kind; else the key schema says it, key by key.
     fn fading(&self) -> Fading {
         let default = Self::default();
@@ -138,6 +151,19 @@ impl MemoryRules {
             max_facts: s.count("max_facts", 1..=1_000_000).unwrap_or(default.max_facts),
             max_episodes: s.count("max_episodes", 1..=10_000_000).unwrap_or(default.max_episodes),
             critical: s.names("critical").unwrap_or(default.critical),
+            keys: read_keys(s).unwrap_or(default.keys),
+        }
+    }
+}
+
+fn read_keys(s: &mut Section<'_>) -> Option<String> {
+    let text = s.text("keys")?;
+    match KeySchema::builtin().clone().with(&text) {
+        Ok(_) => Some(text),
+        // The value is a whole file: the mistakes name the keys.
+        Err(problems) => {
+            problems.into_iter().for_each(|problem| s.wrong_secret("keys", problem));
+            None
         }
     }
 }
@@ -154,7 +180,7 @@ mod tests {
     #[test]
     fn what_is_not_configured_is_as_the_key_schema_says() {
         let memory = Memory::default();
-        let schemas = memory.schemas(KeySchema::builtin());
+        let schemas = memory.schemas();
         for rule in KeySchema::builtin().rules() {
             let ours =
                 schemas.of("any").get(&rule.name).or_else(|| schemas.of("any").get(&rule.name.replace('*', "x")));
@@ -172,7 +198,7 @@ mod tests {
             ..MemoryRules::default()
         };
         let memory = Memory { namespaces: BTreeMap::from([("support".to_owned(), strict)]), ..Memory::default() };
-        let schemas = memory.schemas(KeySchema::builtin());
+        let schemas = memory.schemas();
         let tool = |namespace: &str| {
             let rule = schemas.of(namespace).get("project.tool").expect("a key");
             (rule.half_life, rule.critical)

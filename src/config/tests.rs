@@ -396,3 +396,17 @@ proptest! {
         let _ = load(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string());
     }
 }
+
+#[test]
+fn a_namespace_may_add_keys_and_mistakes_in_them_are_named() {
+    let keys = |text: &str| format!("[memory.namespaces.support]\nkeys = '''\n{text}'''\n");
+    let config = load(&keys("[[keys]]\nname = \"ticket.priority\"\ncritical = true\n")).unwrap();
+    let schemas = config.memory.schemas();
+    assert!(schemas.of("support").get("ticket.priority").is_some_and(|rule| rule.critical));
+    assert!(schemas.of("support").get("diet.allergy").is_some(), "the built-in keys stay");
+    assert!(schemas.of("sales").get("ticket.priority").is_none());
+
+    let wrong = mistakes(&keys("[[keys]]\nname = \"identity.name\"\n[[keys]]\nname = \"a\"\ncolour = 3\n"));
+    assert_says(&wrong, "memory.namespaces.support.keys", &["identity.name", "two of this name"]);
+    assert_says(&wrong[1..], "memory.namespaces.support.keys", &["colour", "cardinality"]);
+}

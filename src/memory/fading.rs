@@ -31,14 +31,14 @@ pub struct Schemas {
 }
 
 impl Schemas {
-    /// `others` holds where `by_namespace` names nothing.
+    /// Keys, and how they fade. `others` holds where `by_namespace` names nothing.
     #[must_use]
-    pub fn new(base: &KeySchema, others: Fading, by_namespace: HashMap<String, Fading>) -> Self {
-        let tuned = |fading: Fading| {
-            let schema = Arc::new(fading.schema(base));
+    pub fn new(others: (KeySchema, Fading), by_namespace: HashMap<String, (KeySchema, Fading)>) -> Self {
+        let tuned = |(keys, fading): (KeySchema, Fading)| {
+            let schema = Arc::new(fading.schema(&keys));
             (fading, schema)
         };
-        let by_namespace = by_namespace.into_iter().map(|(name, fading)| (name, tuned(fading))).collect();
+        let by_namespace = by_namespace.into_iter().map(|(name, one)| (name, tuned(one))).collect();
         Self { others: tuned(others), by_namespace }
     }
 
@@ -95,6 +95,10 @@ mod tests {
     use crate::memory::Actor;
     use crate::memory::edit::{EditCx, NewFact, created_by_api};
 
+    fn built_in(fading: Fading) -> (KeySchema, Fading) {
+        (KeySchema::builtin().clone(), fading)
+    }
+
     fn fading() -> Fading {
         Fading { by_kind: HashMap::new(), fleeting: 43_200, episode: 100, critical: Vec::new() }
     }
@@ -106,7 +110,7 @@ mod tests {
             critical: vec!["work.role".to_owned()],
             ..fading()
         };
-        let schemas = Schemas::new(KeySchema::builtin(), fading(), HashMap::from([("support".to_owned(), strict)]));
+        let schemas = Schemas::new(built_in(fading()), HashMap::from([("support".to_owned(), built_in(strict))]));
         let tea = |namespace: &str| schemas.of(namespace).get("preference.tea").unwrap().half_life;
         assert_eq!((tea("support"), tea("sales")), (60, 180 * 86_400));
         let role = |namespace: &str| schemas.of(namespace).get("work.role").unwrap().critical;
@@ -121,7 +125,7 @@ mod tests {
         let new = NewFact { key: "preference.tea".into(), value: "green".into(), ..NewFact::default() };
         let mut fact = created_by_api(&[], &new, KeySchema::builtin(), &cx).unwrap().changes[0].fact.clone();
         let minute = Fading { by_kind: HashMap::from([(FactKind::Preference, 60)]), ..fading() };
-        let schemas = Schemas::new(KeySchema::builtin(), fading(), HashMap::from([("fast".to_owned(), minute)]));
+        let schemas = Schemas::new(built_in(fading()), HashMap::from([("fast".to_owned(), built_in(minute))]));
         schemas.tune_fact("slow", &mut fact);
         assert_eq!(fact.half_life, 180 * 86_400);
         schemas.tune_fact("fast", &mut fact);

@@ -106,6 +106,15 @@ impl KeySchema {
     /// # Errors
     /// All mistakes at once, each naming the key and what is allowed.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
+        Self { rules: Vec::new(), exact: HashMap::new(), below: HashMap::new() }.with(text)
+    }
+
+    /// The schema with further keys, in the form of a schema of their own. A key that is there already is a mistake: what is known under it
+    /// would change its meaning.
+    ///
+    /// # Errors
+    /// All mistakes at once, each naming the key and what is allowed.
+    pub fn with(mut self, text: &str) -> Result<Self, Vec<String>> {
         let table: toml::Table = text.parse().map_err(|e: toml::de::Error| vec![e.to_string()])?;
         let mut problems: Vec<String> = table
             .keys()
@@ -119,18 +128,17 @@ impl KeySchema {
         if entries.is_empty() {
             problems.push("no [[keys]]: a schema needs at least one".to_owned());
         }
-        let mut schema = Self { rules: Vec::new(), exact: HashMap::new(), below: HashMap::new() };
         for (index, entry) in entries.iter().enumerate() {
             let name = entry
                 .get("name")
                 .and_then(toml::Value::as_str)
                 .map_or_else(|| format!("number {}", index + 1), str::to_owned);
             match entry.clone().try_into::<Entry>() {
-                Ok(entry) => schema.add(entry, &mut problems),
+                Ok(entry) => self.add(entry, &mut problems),
                 Err(error) => problems.push(format!("key {name}: {}", error.message())),
             }
         }
-        if problems.is_empty() { Ok(schema) } else { Err(problems) }
+        if problems.is_empty() { Ok(self) } else { Err(problems) }
     }
 
     fn add(&mut self, entry: Entry, problems: &mut Vec<String>) {

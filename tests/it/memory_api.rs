@@ -350,3 +350,21 @@ async fn conversations_of_a_constant_user_are_counted() {
     assert!(used.iter().all(|u| !u.subject.contains("app")));
     assert_eq!(store.namespaces("one", "nobody").await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn a_namespace_has_keys_of_its_own() {
+    let keys = "[[keys]]\nname = \"ticket.priority\"\nlabel = \"priority of the ticket\"\n";
+    let config = format!("[memory.namespaces.support]\nkeys = '''\n{keys}'''\n");
+    let stack = Stack::of(Script::Model)
+        .keys("[[keys]]\nkey = \"${KEY}\"\ntenant = \"one\"\nnamespace = \"support\"\n[[keys]]\nkey = \"bk-sales-0123456789\"\ntenant = \"one\"\nnamespace = \"sales\"\n")
+        .with(&config)
+        .start()
+        .await;
+    let fact = json!({"key": "ticket.priority", "value": "high"});
+    let add = |key: &'static str| stack.ask("POST", "/memory/v1/facts").key(key).user("ann").json(&fact);
+    add(KEY).send().await.must_be(201);
+    add("bk-sales-0123456789").send().await.must_be_error(400);
+    let ask = json!({"model": "mock", "messages": [{"role": "user", "content": "What is the priority of my ticket?"}]});
+    let reply = stack.chat(ask.to_string()).user("ann").send().await.must_be(200);
+    assert!(reply.text().contains("ticket priority: high"), "{}", reply.text());
+}

@@ -123,7 +123,7 @@ impl Api {
             clock: clock.clone(),
             tasks: tasks.clone(),
             random: Arc::new(SeededRandom::new(1)),
-            schemas: Arc::new(crate::config::Memory::default().schemas(crate::memory::KeySchema::builtin())),
+            schemas: Arc::new(crate::config::Memory::default().schemas()),
         });
         Self { router, store, clock, noted, tasks }
     }

@@ -8,12 +8,12 @@ use crate::ask::{Answer, Question, estimate_tokens};
 use crate::base::{Random, Time};
 use crate::extract::DecideInput;
 use crate::jobs::{DecideArgs, Read, Rung, WindowReader};
-use crate::memory::{Candidate, Fact, KeySchema, Sensitivity, Turn};
+use crate::memory::{Candidate, Fact, KeySchema, Schemas, Sensitivity, Turn};
 use crate::store::Learned;
 
 /// Asks about windows in the words of [`question()`], and reads by [`parse()`].
 pub struct ModelReader {
-    keys: Arc<KeySchema>,
+    schemas: Arc<Schemas>,
     ceiling: Sensitivity,
     ids: Arc<dyn Random>,
 }
@@ -27,8 +27,13 @@ impl fmt::Debug for ModelReader {
 impl ModelReader {
     /// `ceiling` = the most sensitive facts that the model's provider may see.
     #[must_use]
-    pub fn new(keys: Arc<KeySchema>, ceiling: Sensitivity, ids: Arc<dyn Random>) -> Self {
-        Self { keys, ceiling, ids }
+    pub fn new(schemas: Arc<Schemas>, ceiling: Sensitivity, ids: Arc<dyn Random>) -> Self {
+        Self { schemas, ceiling, ids }
+    }
+
+    /// The keys of the namespace in which turns were said; all turns of a window are of one.
+    fn keys(&self, turns: &[Turn]) -> &KeySchema {
+        self.schemas.of(turns.first().map_or("", |turn| &turn.scope.namespace))
     }
 }
 
@@ -38,20 +43,20 @@ impl WindowReader for ModelReader {
     }
 
     fn question(&self, turns: &[Turn], facts: &[Arc<Fact>], rung: Rung, now: Time) -> Question {
-        question(turns, facts, &self.keys, self.ceiling, rung, now)
+        question(turns, facts, self.keys(turns), self.ceiling, rung, now)
     }
 
     fn read(&self, answer: &Answer, turns: &[Turn]) -> Option<Read> {
         let parsed = parse(&answer.text);
         let (good, bad) = (parsed.items.len() as u64, parsed.bad as u64);
-        parsed.is_answer().then(|| Read { candidates: candidates(parsed.items, turns, &self.keys), good, bad })
+        parsed.is_answer().then(|| Read { candidates: candidates(parsed.items, turns, self.keys(turns)), good, bad })
     }
 
     fn decide(&self, args: DecideArgs<'_>, candidates: &[Candidate]) -> Learned {
         let input = DecideInput {
             turn: args.turn,
             facts: args.facts,
-            schema: &self.keys,
+            schema: self.schemas.of(&args.turn.scope.namespace),
             revision: args.revision,
             now: args.now,
             ids: &*self.ids,
