@@ -36,7 +36,7 @@ enum What {
         /// What people call it
         #[arg(long)]
         name: String,
-        /// A setting of [[keys]] in the config, as in --set tenant=\"acme\" or --set requests_per_minute=600
+        /// A setting of a key in the config, as in --set tenant=\"acme\" or --set requests_per_minute=600
         #[arg(long = "set", value_name = "KEY=VALUE")]
         settings: Vec<String>,
         /// After how many days it ends by itself [default: never]
