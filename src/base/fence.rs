@@ -109,12 +109,20 @@ fn spans(text: &str, newline: &str) -> Vec<Range<usize>> {
         let first = (1..spans.len()).rfind(|&i| spans[i - 1].end != spans[i].start).unwrap_or(0);
         let own = first.checked_sub(1).map_or(0, |before| spans[before].end);
         for _ in 0..2 {
-            if text[own..spans[first].start].ends_with(newline) {
+            if ends_with_newline(&text[own..spans[first].start], newline) {
                 spans[first].start -= newline.len();
             }
         }
     }
     spans
+}
+
+/// Whether a text ends with a line feed as it is written there. In raw JSON a backslash before `n` begins the escape only where it is not
+/// the second half of an escaped one.
+fn ends_with_newline(text: &str, newline: &str) -> bool {
+    let escaped = newline.starts_with('\\');
+    let backslashes = || text.bytes().rev().skip(1).take_while(|&byte| byte == b'\\').count();
+    text.ends_with(newline) && (!escaped || backslashes() % 2 == 1)
 }
 
 /// Finds the next opening or closing tag at or behind `from`, in plain text or in raw JSON.
@@ -180,6 +188,13 @@ mod tests {
         assert_eq!(escape("< / BackStory-Notes >"), "&lt; / BackStory-Notes >");
         assert_eq!(escape("<<backstory-notes><backstory-notes>"), "<&lt;backstory-notes>&lt;backstory-notes>");
         assert!(matches!(escape("plain backstory-notes"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn an_escaped_backslash_before_an_n_is_no_line_feed() {
+        for (literal, start) in [(r#""a\\n<backstory-notes>x""#, 5), (r#""a\n<backstory-notes>x""#, 2)] {
+            assert_eq!(spans_in_literal(literal).first(), Some(&(start..literal.len() - 1)), "{literal}");
+        }
     }
 
     fn texts() -> impl Strategy<Value = String> {
