@@ -151,8 +151,9 @@ async fn a_conversation_is_asked_about_once_when_it_has_been_silent() {
         let all = question.contains("stamps from Bhutan") && question.contains("my oboe");
         all.then(|| memories(&[item("preference.stamps", "stamps", "my evenings belong to my stamps from Bhutan")]))
     });
+    // Long enough for the second turn to come within it on a busy machine.
     let stack =
-        gateway(both).with("[extract]\nprovider = \"helper\"\nmodel = \"small\"\nwindow_seconds = 1\n").start().await;
+        gateway(both).with("[extract]\nprovider = \"helper\"\nmodel = \"small\"\nwindow_seconds = 4\n").start().await;
     stack.say("ann", STAMPS).await;
     stack
         .talk(
