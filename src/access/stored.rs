@@ -35,6 +35,8 @@ pub struct StoredKeys {
     known: Cache<KeyHash, Arc<Known>>,
     unknown: Cache<KeyHash, ()>,
     used: Mutex<HashMap<KeyId, Time>>,
+    /// Grows when all is forgotten: what was asked before that is not held.
+    forgotten: AtomicU64,
 }
 
 impl fmt::Debug for StoredKeys {
@@ -63,6 +65,7 @@ impl StoredKeys {
             known: Cache::builder().max_capacity(MAX_KNOWN).build(),
             unknown: Cache::builder().max_capacity(MAX_UNKNOWN).time_to_live(KEY_STALENESS).build(),
             used: Mutex::default(),
+            forgotten: AtomicU64::new(0),
         }
     }
 
@@ -102,16 +105,23 @@ impl StoredKeys {
         } else if self.unknown.contains_key(secret) {
             return Ok(None);
         }
-        match self.store.key_by_hash(secret).await {
+        let forgotten = self.forgotten.load(Ordering::SeqCst);
+        let found = self.store.key_by_hash(secret).await;
+        let may_hold = self.forgotten.load(Ordering::SeqCst) == forgotten;
+        match found {
             Ok(Some(key)) => {
                 let principal = (self.read)(&key).map(Arc::new);
                 let known = Arc::new(Known { key, principal, read_at: now, asked_at: AtomicU64::new(now) });
-                self.known.insert(*secret, Arc::clone(&known));
+                if may_hold {
+                    self.known.insert(*secret, Arc::clone(&known));
+                }
                 Ok(Some(known))
             }
             Ok(None) => {
                 self.known.invalidate(secret);
-                self.unknown.insert(*secret, ());
+                if may_hold {
+                    self.unknown.insert(*secret, ());
+                }
                 Ok(None)
             }
             Err(error) => match known {
@@ -128,6 +138,7 @@ impl StoredKeys {
 
     /// Drops everything held: a key was made, rotated or revoked by this process.
     pub fn forget(&self) {
+        self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.known.invalidate_all();
         self.unknown.invalidate_all();
     }

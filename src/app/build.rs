@@ -18,7 +18,7 @@ use super::windows::Model;
 use super::{App, Settings};
 use crate::access::{LimitTable, StoredKeys, Subjects};
 use crate::base::{Clock, Random};
-use crate::config::{self, Config, Env, ProviderKey, StoreUrl};
+use crate::config::{self, Config, Env, ProviderKey};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
 use crate::jobs::{
     ExtractLearner, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Sweep, SweepConfig, Worker, WorkerConfig,
@@ -291,10 +291,7 @@ fn learns_at_once(config: &Config) -> bool {
 }
 
 async fn open_store(config: &Config, env: &dyn Env) -> Result<(Arc<dyn Store>, Option<String>), BuildError> {
-    let path = match &config.store.url {
-        StoreUrl::Sqlite(path) => path.clone(),
-        _ => config.data_folder(env).join("backstory.db"),
-    };
+    let path = config.database(env);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)
             .map_err(|source| BuildError::Folder { folder: folder.display().to_string(), source })?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
 use crate::base::{Clock, SystemClock};
-use crate::config::{Config, Provider, ProviderKey, StoreUrl, SystemEnv};
+use crate::config::{Config, Provider, ProviderKey, SystemEnv};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{ScopeStore, SubjectUse, UpkeepStore};
 use crate::upstream::probe;
@@ -68,10 +68,7 @@ async fn listen(config: &Config) -> Finding {
 }
 
 async fn store(config: &Config) -> Vec<Finding> {
-    let path = match &config.store.url {
-        StoreUrl::Sqlite(path) => path.clone(),
-        _ => config.data_folder(&SystemEnv).join("backstory.db"),
-    };
+    let path = config.database(&SystemEnv);
     if !path.exists() {
         let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
         return vec![good(format!("no database yet; `serve` makes one in {folder}"))];

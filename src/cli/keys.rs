@@ -10,7 +10,7 @@ use super::{ConfigArgs, complain, say};
 use crate::access::{KEY_STALENESS, issue};
 use crate::admin::keys::{Wanted, shown};
 use crate::base::{Clock, KeyId, Secret, SystemClock, SystemRandom};
-use crate::config::{Config, StoreUrl, SystemEnv};
+use crate::config::{Config, SystemEnv};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{KeyStore, Page, StoredKey};
 
@@ -76,6 +76,11 @@ pub(super) async fn run(args: KeysArgs) -> ExitCode {
 
 async fn act(args: &KeysArgs) -> Result<String, String> {
     let config = args.config.load().map_err(|errors| errors.to_string())?;
+    // Where the gateway would not start, a key in the embedded store would be in the wrong place.
+    let unsupported = config.unsupported();
+    if !unsupported.is_empty() {
+        return Err(format!("this build cannot do what is configured:\n  {}", unsupported.join("\n  ")));
+    }
     let store = open(&config).await?;
     let text = match &args.what {
         What::Create { name, settings, expires_in_days } => {
@@ -119,10 +124,7 @@ async fn act(args: &KeysArgs) -> Result<String, String> {
 }
 
 async fn open(config: &Config) -> Result<SqliteStore, String> {
-    let path = match &config.store.url {
-        StoreUrl::Sqlite(path) => path.clone(),
-        _ => config.data_folder(&SystemEnv).join("backstory.db"),
-    };
+    let path = config.database(&SystemEnv);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
     }

@@ -174,6 +174,15 @@ impl Config {
         self.store.data.clone().unwrap_or_else(|| env::user_data_folder(env))
     }
 
+    /// The file of the embedded store.
+    #[must_use]
+    pub fn database(&self, env: &dyn Env) -> PathBuf {
+        match &self.store.url {
+            StoreUrl::Sqlite(path) => path.clone(),
+            _ => self.data_folder(env).join("backstory.db"),
+        }
+    }
+
     /// Whether the client's own key goes upstream: there are no virtual keys, and nobody who could make some.
     #[must_use]
     pub fn is_client_mode(&self) -> bool {

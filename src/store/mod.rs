@@ -201,7 +201,7 @@ pub trait ScopeStore: Send + Sync {
     /// Whether a text of the scope is barred from being learned again (its hash is a tombstone).
     async fn tombstoned(&self, scope: &Scope, texts: &[&str]) -> Result<Vec<bool>, StoreError>;
 
-    /// Drops what has run out: expired conversation state, exchange records past `trace_before`, old `seen` marks, turns that waited 30 days for a
+    /// Drops what has run out: expired conversation state, exchange records past `trace_before`, old marks of learned turns, turns that waited 30 days for a
     /// model; at most `max_rows` a
     /// call. Returns how many rows went.
     async fn sweep(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError>;
