@@ -10,6 +10,7 @@ pub mod telemetry;
 
 // Floor 1: values and pure functions.
 pub mod ask;
+pub mod embed;
 pub mod memory;
 pub mod wire;
 
