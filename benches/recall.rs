@@ -119,6 +119,59 @@ fn recall(criterion: &mut Criterion) {
     }
 }
 
+/// A person who asks nearly the same again and again, by the thousand: every question and reply before it is an episode, so each word of the
+/// question but its name stands nearly everywhere. What the gateway bench does to a scope.
+fn repeated(criterion: &mut Criterion) {
+    let scope = scope();
+    let subjects =
+        ["night train", "window seat", "bicycle ticket", "season pass", "dining car", "group fare", "ferry link"];
+    let places =
+        ["Lisbon", "Oslo", "Trieste", "Ghent", "Porto", "Bergen", "Zagreb", "Turin", "Malaga", "Gdansk", "Leipzig"];
+    let question = |n: usize| {
+        let (subject, place) = (subjects[n % 7], places[n / 7 % 11]);
+        format!(
+            "I wrote to you about the {subject} to {place} some time ago, under number {n}. What did we find out then, and what would you do \
+             in my place?"
+        )
+    };
+    for copies in [1_000, 10_000] {
+        let mut data = data(10_000);
+        let random = SeededRandom::new(17);
+        let template = data.episodes[0].clone();
+        for n in 0..copies {
+            let reply = "The train to the coast leaves twice an hour from the central station. Tickets are cheaper in advance, and the \
+                         ride takes about fifty minutes when there are no works on the line.";
+            for (role, text) in [(Speaker::User, question(n)), (Speaker::Assistant, reply.to_owned())] {
+                let said_at = Time(1_750_000_000_000 + n as i64 * 1_000);
+                let position = i64::from(role == Speaker::Assistant);
+                let id = EpisodeId::generate(said_at, &random);
+                let session = format!("copy {n}");
+                data.episodes.push(Episode { id, text, role, session, position, said_at, ..template.clone() });
+            }
+        }
+        let recall =
+            Recall::from_source(Arc::new(Made(0)), RecallConfig { cache_bytes: 4 << 30, ..RecallConfig::default() });
+        recall.fill(&scope, data);
+        let query = |n: usize| Query {
+            scopes: vec![scope.clone()],
+            text: question(1_000_000 + n * 13),
+            before: None,
+            now: Time(1_800_000_000_000),
+            max_sensitivity: Sensitivity::Sensitive,
+            exclude: Exclude::default(),
+            max_episodes: 5,
+        };
+        let queries: Vec<Query> = (0..500).map(query).collect();
+        let mut next = 0;
+        criterion.bench_function(&format!("recall/10000 and {copies} copies of the question"), |bencher| {
+            bencher.iter(|| {
+                next = (next + 1) % queries.len();
+                black_box(recall.recall_now(&queries[next]))
+            });
+        });
+    }
+}
+
 /// Criterion tells the mean; a promise is made on the 99th percentile.
 #[expect(clippy::print_stderr, reason = "criterion has no place for a percentile")]
 fn percentiles(size: i64, recall: &Recall, queries: &[Query]) {
@@ -181,5 +234,5 @@ fn cold(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, analyse, recall, insert, cold);
+criterion_group!(benches, analyse, recall, repeated, insert, cold);
 criterion_main!(benches);

@@ -98,7 +98,7 @@ impl Index {
         let terms = self.lists.count(found.iter().map(|term| term.id));
         let session = self.session(&episode.session);
         let speaker = self.speaker(episode.speaker.as_deref());
-        self.lists.add_own(doc, session, &terms);
+        self.lists.add_own(doc, session, len, &terms);
         self.total_len += u64::from(len);
         self.bytes += cost(&episode, terms.len());
         self.by_id.insert(episode.id, doc);

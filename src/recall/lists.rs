@@ -30,16 +30,23 @@ pub(super) struct List {
     /// (session, count), in the order of the sessions.
     sessions: Vec<(u32, u32)>,
     turns: usize,
-    /// No count was ever higher than these.
+    /// No count was ever higher than these, and no text shorter.
     pub(super) most: Most,
 }
 
-/// The highest counts in a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What bounds the scores of a list: the highest counts, and the length of the shortest text that holds the term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Most {
     pub(super) own: u16,
     pub(super) near: u16,
     pub(super) session: u32,
+    pub(super) shortest: u32,
+}
+
+impl Default for Most {
+    fn default() -> Self {
+        Self { own: 0, near: 0, session: 0, shortest: u32::MAX }
+    }
 }
 
 /// The number of a term in its index, and how often a text holds it.
@@ -80,6 +87,12 @@ impl List {
     /// Looks several documents up.
     pub(super) fn cursor(&self) -> Cursor<'_> {
         Cursor(&self.entries)
+    }
+
+    /// That of one document.
+    pub(super) fn entry(&self, doc: u32) -> Option<Entry> {
+        let at = self.entries.binary_search_by_key(&doc, |entry| entry.doc).ok()?;
+        Some(self.entries[at])
     }
 
     /// (session, count), in order.
@@ -163,8 +176,8 @@ impl Lists {
         self.numbers.get(&term).map(|&number| &self.lists[number as usize])
     }
 
-    /// Takes in the terms of a document itself.
-    pub(super) fn add_own(&mut self, doc: u32, session: u32, terms: &[Counted]) {
+    /// Takes in the terms of a document itself, which is so long.
+    pub(super) fn add_own(&mut self, doc: u32, session: u32, len: u32, terms: &[Counted]) {
         for &(number, count) in terms {
             let list = &mut self.lists[number as usize];
             list.add(doc, count, count);
@@ -179,6 +192,7 @@ impl Lists {
                 }
             };
             list.most.session = list.most.session.max(total);
+            list.most.shortest = list.most.shortest.min(len);
         }
     }
 

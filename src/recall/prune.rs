@@ -1,16 +1,20 @@
 //! Tells early which episodes cannot be among the best, so that the common terms need not be looked up for them.
 //!
-//! Exact: what is missing of a score is no more than the weights of the terms that were not read yet, and the best of a channel, which it is
-//! divided by, is at least the best so far and at most that much more. Where too little is known to tell, nothing is left out.
+//! Exact. When some terms of a question were read and the rest were not, what is missing of a score is no more than the rest can add. The
+//! most promising episodes are scored to the end first (the probes): each of the others has to come up with the weakest of those. Scores
+//! are compared channel by channel, since what they will be divided by, the best of the channel, is the same for both and known within
+//! bounds only. Where too little is known to tell, nothing is left out.
 
 use super::index::{Index, Place};
 use super::rank::{Asked, Shares, clears, may_show};
-use super::score::Sum;
+use super::score::{Read, Sum};
 
 /// Below so many episodes for each that is wanted or kept, there is nothing to gain.
 const WORTH: usize = 4;
 /// Leaves room for the rounding of sums.
 const ALMOST: f32 = 0.999;
+/// For so many episodes that are wanted one more is scored to the end: some turn out not to count.
+const SPARE: usize = 4;
 
 /// The most that the terms which were not read yet can add to one score.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,10 +26,10 @@ pub(super) struct Missing {
     pub(super) information: f32,
 }
 
-/// What is known when the telling terms were read, and the common ones were not.
+/// What is known when some terms were read, and the rest were not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Partial<'a> {
-    /// The episodes that hold a telling term.
+    /// The episodes that hold a term that was read.
     pub(super) found: &'a [u32],
     /// The best turn and window among them.
     pub(super) best: (f32, f32),
@@ -35,7 +39,8 @@ pub(super) struct Partial<'a> {
     pub(super) sessions: &'a [f32],
     /// The information of the whole question.
     pub(super) whole: f32,
-    pub(super) missing: Missing,
+    /// The terms that were not read.
+    pub(super) rest: &'a [Read<'a>],
 }
 
 /// What the best are wanted for, as far as it decides which those are.
@@ -44,7 +49,7 @@ pub(super) struct Prune<'a> {
     pub(super) index: &'a Index,
     pub(super) asked: &'a Asked<'a>,
     pub(super) shares: Shares,
-    /// The most that a boost adds, as a share.
+    /// The most that a boost adds for this question, as a share.
     pub(super) boost: f32,
     /// What one episode at least must cover, and whether one telling word is enough for that.
     pub(super) floor: f64,
@@ -57,94 +62,188 @@ pub(super) struct Prune<'a> {
     pub(super) limit: usize,
 }
 
-/// A score is a sum over the channels of `share × score ÷ best`; this has `share ÷ best` for the best as it can be at least and at most.
-struct Bounds {
-    high: [f32; 3],
+/// What an episode has to come up with to be among the best.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bar {
+    /// By channel, what each of as many episodes as are wanted scores at least, roles taken into account.
+    least: [f32; 3],
+    /// The same fused, with the channels divided by the most that their best can be.
+    fused: f32,
+    /// Share of a channel ÷ its best, for the best as it can be at most and at least.
     low: [f32; 3],
+    high: [f32; 3],
+    /// The best score of each channel is at least this.
+    pub(super) best: [f32; 3],
+    /// No session scores more than this.
+    most_session: f32,
+    /// What each must cover, in information.
+    covered: f32,
+    /// An episode that makes certain that anything is known at all: it stays visible.
+    known: u32,
+}
+
+/// An episode scored to the end.
+struct Probe {
+    doc: u32,
+    /// Turn, window and session.
+    scores: [f32; 3],
+    sum: Sum,
+    role: f32,
 }
 
 impl Prune<'_> {
-    /// The episodes that may be among the best, or score best in a channel; `None` when that would be nearly all, or cannot be told.
-    pub(super) fn keep(&self, partial: &Partial<'_>) -> Option<Vec<u32>> {
+    /// The episodes that may be among the best, or score best in a channel, and what that takes; `None` when that would be nearly all, or
+    /// cannot be told. With `closed`, an episode that holds no term that was read is of no interest anyway; without, it has to be certain
+    /// that none of these matters either.
+    pub(super) fn keep(&self, partial: &Partial<'_>, closed: bool) -> Option<(Vec<u32>, Bar)> {
         if self.limit == 0 || partial.found.len() <= self.limit * WORTH || !self.shares.only_add() {
             return None;
         }
-        // What weighs so much may make a best one of any.
-        if partial.missing.turn >= partial.best.0 * ALMOST || partial.missing.window >= partial.best.1 * ALMOST {
+        let missing = Missing::of(partial.rest);
+        let bar = self.bar(partial, &missing)?;
+        // What weighs so much may make a best one of any that was not found.
+        if missing.turn >= bar.best[0] * ALMOST || missing.window >= bar.best[1] * ALMOST {
             return None;
         }
-        let sums = |doc: u32| &partial.sums[doc as usize];
-        // That anything is known at all must be certain already, and stay visible.
-        let known = partial.found.iter().copied().find(|&doc| {
-            let Sum { own, near, telling, .. } = *sums(doc);
-            clears(own / partial.whole, (near / partial.whole).min(1.0), telling, self.floor, self.lenient)
-        })?;
-        let bounds = self.bounds(partial);
-        let threshold = self.threshold(partial, &bounds)? * ALMOST;
-        let Missing { turn, window, session, information } = partial.missing;
-        let covered = self.beside * partial.whole * ALMOST - information;
-        let (best_turn, best_window) = (partial.best.0 * ALMOST - turn, partial.best.1 * ALMOST - window);
-        let most = (1.0 + self.boost) * self.shares.role(true).max(1.0);
-        let rest = bounds.high[0] * turn + bounds.high[1] * window + self.shares.session;
-
+        let unseen = [missing.turn, missing.window, bar.most_session];
+        if !closed && missing.information >= bar.covered && bar.is_reached(unseen, self.most_role()) {
+            return None;
+        }
         let mut kept = Vec::with_capacity(64);
         for &doc in partial.found {
-            let sum = sums(doc);
-            let is_best = sum.turn >= best_turn || sum.window >= best_window;
-            let cheap = (bounds.high[0] * sum.turn + bounds.high[1] * sum.window + rest) * most;
-            if !is_best && doc != known {
-                if cheap < threshold || sum.near < covered {
-                    continue;
-                }
-                let place = &self.index.places[doc as usize];
-                let session = partial.sessions[place.session as usize] + session;
-                let session = (bounds.high[2] * session).min(self.shares.session);
-                let exact = cheap / most - self.shares.session + session;
-                if exact * self.shares.role(place.is_reply) * (1.0 + self.boost) < threshold {
-                    continue;
-                }
+            if self.may_matter(&bar, &missing, doc, &partial.sums[doc as usize], partial.sessions, missing.session) {
+                kept.push(doc);
             }
-            kept.push(doc);
         }
-        (kept.len() * WORTH <= partial.found.len()).then_some(kept)
+        (kept.len() * WORTH <= partial.found.len()).then_some((kept, bar))
     }
 
-    fn bounds(&self, partial: &Partial<'_>) -> Bounds {
-        let session = partial.sessions.iter().copied().fold(0.0, f32::max);
-        let Shares { turn: a, window: b, session: c, .. } = self.shares;
-        let Missing { turn, window, session: more, .. } = partial.missing;
-        let share = |share: f32, best: f32| share / best.max(f32::MIN_POSITIVE);
-        Bounds {
-            high: [share(a, partial.best.0), share(b, partial.best.1), share(c, session)],
-            low: [share(a, partial.best.0 + turn), share(b, partial.best.1 + window), share(c, session + more)],
+    /// Whether an episode may be among the best or the best of a channel, once it gets at most what is `missing` of its own scores and
+    /// `of_session` of its session's.
+    pub(super) fn may_matter(
+        &self,
+        bar: &Bar,
+        missing: &Missing,
+        doc: u32,
+        sum: &Sum,
+        sessions: &[f32],
+        of_session: f32,
+    ) -> bool {
+        let (turn, window) = (sum.turn + missing.turn, sum.window + missing.window);
+        if turn >= bar.best[0] * ALMOST || window >= bar.best[1] * ALMOST || doc == bar.known {
+            return true;
         }
+        if sum.near + missing.information < bar.covered
+            || !bar.is_reached([turn, window, bar.most_session], self.most_role())
+        {
+            return false;
+        }
+        // Only now what takes another look into memory.
+        let place = &self.index.places[doc as usize];
+        let session = (sessions[place.session as usize] + of_session).min(bar.most_session);
+        bar.is_reached([turn, window, session], self.shares.role(place.is_reply) * (1.0 + self.boost))
     }
 
-    /// What the weakest of the wanted ones scores at least; `None` when so many are not certain.
-    fn threshold(&self, partial: &Partial<'_>, bounds: &Bounds) -> Option<f32> {
-        let role = self.shares.role(true).max(1.0);
-        let covered = self.beside * partial.whole;
-        let mut least: Vec<f32> = Vec::with_capacity(self.limit + 1);
+    fn most_role(&self) -> f32 {
+        self.shares.role(true).max(1.0) * (1.0 + self.boost)
+    }
+
+    /// Scores the most promising to the end and sees what they come up with; `None` when not as many as are wanted are certain to count.
+    fn bar(&self, partial: &Partial<'_>, missing: &Missing) -> Option<Bar> {
+        let probes = self.probes(partial);
+        let mut best = [partial.best.0, partial.best.1, partial.sessions.iter().copied().fold(0.0, f32::max)];
+        let most_session = best[2] + missing.session;
+        let most = [best[0] + missing.turn, best[1] + missing.window, most_session];
+        for probe in &probes {
+            for (best, score) in best.iter_mut().zip(probe.scores) {
+                *best = best.max(score);
+            }
+        }
+        let shares = [self.shares.turn, self.shares.window, self.shares.session];
+        let divided = |by: [f32; 3]| [0, 1, 2].map(|channel| shares[channel] / by[channel].max(f32::MIN_POSITIVE));
+        let (low, high) = (divided(most), divided(best));
+
+        let share = |information: f32| (information / partial.whole).min(1.0);
+        let known = probes.iter().find(|Probe { sum, .. }| {
+            clears(share(sum.own), share(sum.near) * ALMOST, sum.telling, self.floor, self.lenient)
+        })?;
+        let mut certain: Vec<(f32, &Probe)> = probes
+            .iter()
+            .filter(|Probe { sum, .. }| share(sum.near) * ALMOST >= self.beside && (sum.telling > 0 || !self.telling))
+            .map(|probe| (fused(&low, &probe.scores) * probe.role, probe))
+            .collect();
+        certain.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        certain.truncate(self.limit);
+        let weakest = certain.get(self.limit - 1)?.0;
+        let least = certain.iter().fold([f32::INFINITY; 3], |least, (_, probe)| {
+            [0, 1, 2].map(|channel| least[channel].min(probe.scores[channel] * probe.role))
+        });
+        Some(Bar {
+            least: least.map(|score| score * ALMOST),
+            fused: weakest * ALMOST,
+            low,
+            high,
+            best,
+            most_session,
+            covered: self.beside * partial.whole * ALMOST,
+            known: known.doc,
+        })
+    }
+
+    /// The most promising by what was read, scored to the end.
+    fn probes(&self, partial: &Partial<'_>) -> Vec<Probe> {
+        let session = partial.sessions.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        let by_turn = self.shares.turn / partial.best.0.max(f32::MIN_POSITIVE);
+        let by_window = self.shares.window / partial.best.1.max(f32::MIN_POSITIVE);
+        let by_session = self.shares.session / session;
+        let most_role = self.shares.role(true).max(1.0);
+        let wanted = self.limit + self.limit.div_ceil(SPARE);
+        let mut promising: Vec<(f32, u32)> = Vec::with_capacity(wanted + 1);
         let mut weakest = f32::NEG_INFINITY;
         for &doc in partial.found {
             let sum = &partial.sums[doc as usize];
-            let words = bounds.low[0] * sum.turn + bounds.low[1] * sum.window;
-            if (words + self.shares.session) * role <= weakest
-                || sum.near * ALMOST < covered
-                || (self.telling && sum.telling == 0)
-            {
+            let words = by_turn * sum.turn + by_window * sum.window;
+            if (words + self.shares.session) * most_role <= weakest {
                 continue;
             }
             let place: &Place = &self.index.places[doc as usize];
-            let session = bounds.low[2] * partial.sessions[place.session as usize];
+            let session = by_session * partial.sessions[place.session as usize];
             let score = (words + session) * self.shares.role(place.is_reply);
             if score > weakest && may_show(place, self.asked) {
-                let at = least.partition_point(|&known| known >= score);
-                least.insert(at, score);
-                least.truncate(self.limit);
-                weakest = least.get(self.limit - 1).copied().unwrap_or(f32::NEG_INFINITY);
+                let at = promising.partition_point(|known| known.0 >= score);
+                promising.insert(at, (score, doc));
+                promising.truncate(wanted);
+                weakest = promising.get(wanted - 1).map_or(f32::NEG_INFINITY, |known| known.0);
             }
         }
-        least.get(self.limit - 1).copied()
+        let to_the_end = |(_, doc): (f32, u32)| {
+            let (mut sum, place) = (partial.sums[doc as usize], &self.index.places[doc as usize]);
+            let mut session = partial.sessions[place.session as usize];
+            for read in partial.rest {
+                read.add_to(&mut sum, &mut session, doc, place.session, self.index);
+            }
+            let scores = [sum.turn, sum.window, session];
+            Probe { doc, scores, sum, role: self.shares.role(place.is_reply) }
+        };
+        promising.into_iter().map(to_the_end).collect()
     }
+}
+
+impl Bar {
+    /// Whether an episode that scores at most this may come up with the weakest of the best, at this weight.
+    fn is_reached(&self, scores: [f32; 3], weight: f32) -> bool {
+        if fused(&self.high, &scores) * weight < self.fused {
+            return false;
+        }
+        // However large the best of a channel is within its bounds, it divides both.
+        let ahead = |channel: usize| {
+            let ahead = self.least[channel] - scores[channel] * weight;
+            ahead * if ahead > 0.0 { self.low[channel] } else { self.high[channel] }
+        };
+        ahead(0) + ahead(1) + ahead(2) <= 0.0
+    }
+}
+
+fn fused(by: &[f32; 3], scores: &[f32; 3]) -> f32 {
+    by[0] * scores[0] + by[1] * scores[1] + by[2] * scores[2]
 }

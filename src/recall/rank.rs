@@ -132,7 +132,7 @@ fn ranked(
             index,
             asked,
             shares: Shares::new(index, &config.weights),
-            boost: config.weights.boost as f32,
+            boost: Fusion::new(index, asked, &config.weights, Best::default()).most_boost as f32,
             floor,
             lenient: share < 1.0,
             beside: beside as f32,
@@ -321,12 +321,17 @@ struct Fusion<'a> {
     best: Best,
     shares: [f64; 3],
     speakers: Vec<u32>,
+    /// No boost is more than this for this question, as a share.
+    most_boost: f64,
 }
 
 impl<'a> Fusion<'a> {
     fn new(index: &'a Index, asked: &'a Asked<'a>, weights: &'a Weights, best: Best) -> Self {
-        let speakers = asked.own.iter().filter_map(|term| index.speaker_named(term.id)).collect();
-        Self { index, asked, weights, best, shares: Shares::exact(index, weights), speakers }
+        let speakers: Vec<u32> = asked.own.iter().filter_map(|term| index.speaker_named(term.id)).collect();
+        let named = if speakers.is_empty() { 0.0 } else { weights.speaker.max(0.0) };
+        let asked_for = if asked.when.is_some() { weights.boost } else { 0.0 };
+        let most_boost = (FRESH + named + asked_for).clamp(-weights.boost, weights.boost);
+        Self { index, asked, weights, best, shares: Shares::exact(index, weights), speakers, most_boost }
     }
 
     /// The score before any boost.
@@ -340,7 +345,7 @@ impl<'a> Fusion<'a> {
 
     /// What no boost lifts the score above.
     fn at_most(&self, hit: &Hit, place: &Place) -> f64 {
-        self.plain(hit, place) * (1.0 + self.weights.boost)
+        self.plain(hit, place) * (1.0 + self.most_boost)
     }
 
     fn fuse(&self, hit: &Hit, place: &Place) -> f64 {

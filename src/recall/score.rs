@@ -3,7 +3,8 @@
 //! Terms are read from the most telling to the least. Once those that are left could not lift an episode to the least coverage that the
 //! caller looks at, an episode that holds none of the terms read so far need not be found any more (MaxScore): the common terms are
 //! looked up for those that were found, and for no other. [`Scored::beyond`] says what the others could have scored at most. Of those that
-//! were found, most can often be told not to be among the best before the common terms are looked up at all (`prune`).
+//! were found, most can often be told not to be among the best before the common terms are looked up at all, and that none that was not
+//! found can be, before all telling terms were read (`prune`).
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -11,7 +12,7 @@ use std::hash::BuildHasherDefault;
 
 use super::index::{Index, Size};
 use super::lists::{Entry, List, TermHasher};
-use super::prune::{Missing, Partial, Prune};
+use super::prune::{Bar, Missing, Partial, Prune};
 use crate::memory::text::{Form, Term, TermId};
 
 /// Saturation of repeats and weight of length, per channel. Short turns repeat little, so length matters less than in prose.
@@ -28,7 +29,17 @@ const ALMOST: f32 = 0.999;
 /// A list this many times longer than there are episodes to look up in it is searched, not read.
 const SEARCH_FROM: usize = 16;
 /// Where more than one in so many accumulators was used, all are cleared in one go.
-const FILL_FROM: usize = 8;
+const FILL_FROM: usize = 3;
+/// How often it is looked before the last telling term was read whether the rest can be left to a few.
+const TRIES: usize = 3;
+// The scopes of the tests are small, and are to come this way too.
+/// It takes so many entries to read, and so many for each episode that was found, to make that pay.
+const MIN_LEFT: usize = if cfg!(test) { 0 } else { 8_000 };
+const LEFT_FOR_EACH: usize = if cfg!(test) { 1 } else { 4 };
+/// What is left, as a share of the best turn so far, with which nothing can be told yet.
+const TOO_MUCH: f32 = 1.5;
+/// So many episodes are scored to the end without another look.
+const FEW: usize = if cfg!(test) { 1 } else { 64 };
 
 #[derive(Clone, Copy)]
 struct Bm25 {
@@ -47,7 +58,7 @@ impl Bm25 {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Scorer {
     /// What no count can exceed.
     weight: f32,
@@ -56,11 +67,6 @@ struct Scorer {
 }
 
 impl Scorer {
-    /// What no text scores above in which the term stands at most so often.
-    fn most(self, count: f32) -> f32 {
-        self.score(count, 0)
-    }
-
     fn score(self, count: f32, len: u32) -> f32 {
         self.weight * count / (count + self.flat + self.by_len * len as f32)
     }
@@ -172,7 +178,8 @@ thread_local! {
 }
 
 /// A term of a question in one index.
-struct Read<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read<'a> {
     list: &'a List,
     turn: Scorer,
     window: Scorer,
@@ -200,38 +207,36 @@ pub(super) fn score(
     let whole: f32 = terms.iter().take(FLOOR_TERMS).map(|&(_, information)| information).sum();
     let whole = whole.max(f32::MIN_POSITIVE);
     let reads: Vec<Read<'_>> = terms.iter().filter_map(|&term| Read::of(index, all, term)).collect();
-    let common = common(&reads, least * whole * ALMOST);
-    let (rare, common) = reads.split_at(reads.len() - common);
+    let must = reads.len() - common(&reads, least * whole * ALMOST);
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.fit(index);
-        for read in rare {
+        let mut tries = TRIES;
+        for (at, read) in reads[..must].iter().enumerate() {
             scratch.find(&index.sizes, read);
+            scratch.add_sessions(index, read);
+            let rest = &reads[at + 1..];
+            let closed = at + 1 == must;
+            if let Some(prune) = prune.filter(|_| closed || tries > 0 && scratch.is_short_beside(rest)) {
+                tries -= usize::from(!closed);
+                if let Some((kept, bar)) = prune.keep(&scratch.partial(index, whole, rest), closed) {
+                    let kept = scratch.finish(index, rest, kept, prune, &bar);
+                    let (hits, best) = scratch.take(index, whole, least, Some(&kept));
+                    // What was not looked at is known to score less than the best.
+                    return Scored { hits, best, beyond: Best::default() };
+                }
+            }
         }
+        let common = &reads[must..];
         if scratch.found.is_empty() {
             return Scored { beyond: beyond(common), ..Scored::default() };
         }
-        for read in rare {
+        for read in common {
+            scratch.look_up(&index.sizes, read);
             scratch.add_sessions(index, read);
         }
-        let missing = Missing::of(common);
-        let keep = |scratch: &Scratch, missing| {
-            let Scratch { found, sums, sessions, best } = scratch;
-            let sessions = &sessions[..index.sessions.len()];
-            prune?.keep(&Partial { found, sums, sessions, best: *best, whole, missing })
-        };
-        let mut kept = keep(scratch, missing);
-        if let Some(kept) = &mut kept {
-            kept.sort_unstable();
-            scratch.finish(index, common, kept, missing.session);
-        } else {
-            for read in common {
-                scratch.look_up(&index.sizes, read);
-                scratch.add_sessions(index, read);
-            }
-            // Nothing is missing any more: most can be told not to be among the best for less than it takes to rank them.
-            kept = keep(scratch, Missing::default());
-        }
-        let (hits, best) = scratch.take(index, whole, least, kept);
+        // Nothing is missing any more: most can be told not to be among the best for less than it takes to rank them.
+        let kept = prune.and_then(|prune| prune.keep(&scratch.partial(index, whole, &[]), true));
+        let (hits, best) = scratch.take(index, whole, least, kept.as_ref().map(|(kept, _)| kept.as_slice()));
         Scored { hits, best, beyond: beyond(common) }
     })
 }
@@ -250,12 +255,16 @@ fn common(reads: &[Read<'_>], least: f32) -> usize {
 }
 
 impl Missing {
-    fn of(common: &[Read<'_>]) -> Self {
-        common.iter().fold(Self::default(), |sum, read| Self {
-            turn: sum.turn + read.turn.most(read.list.most.own.into()),
-            window: sum.window + read.window.most(read.list.most.near.into()),
-            session: sum.session + read.session.most(read.list.most.session as f32),
-            information: sum.information + read.information,
+    /// The most that these terms can add.
+    pub(super) fn of(rest: &[Read<'_>]) -> Self {
+        rest.iter().fold(Self::default(), |sum, read| {
+            let most = &read.list.most;
+            Self {
+                turn: sum.turn + read.turn.score(most.own.into(), most.shortest),
+                window: sum.window + read.window.score(most.near.into(), most.shortest),
+                session: sum.session + read.session.score(most.session as f32, most.shortest),
+                information: sum.information + read.information,
+            }
         })
     }
 }
@@ -323,6 +332,16 @@ impl<'a> Read<'a> {
             telling: u32::from(term.form.is_telling()),
         })
     }
+
+    /// Adds the term to one episode and to its session.
+    pub(super) fn add_to(&self, sum: &mut Sum, of_session: &mut f32, doc: u32, session: u32, index: &Index) {
+        if let Some(entry) = self.list.entry(doc) {
+            sum.add(self, entry, index.sizes[doc as usize]);
+        }
+        if let Some(count) = self.list.in_session(session) {
+            *of_session += self.session.score(count as f32, index.sessions[session as usize].len);
+        }
+    }
 }
 
 impl Sum {
@@ -385,29 +404,55 @@ impl Scratch {
         }
     }
 
-    /// Adds the common terms to the episodes that were kept, in the order of their numbers, and to the sessions that matter: theirs, and
-    /// those that may score best.
-    fn finish(&mut self, index: &Index, common: &[Read<'_>], kept: &[u32], missing: f32) {
-        for read in common {
+    /// Whether it pays to look which of the episodes that were found matter: there are few of them beside what is left to read, and what is
+    /// left does not decide everything.
+    fn is_short_beside(&self, rest: &[Read<'_>]) -> bool {
+        let left: usize = rest.iter().map(|read| read.list.entries().len()).sum();
+        left > self.found.len() * LEFT_FOR_EACH + MIN_LEFT && Missing::of(rest).turn < self.best.0 * TOO_MUCH
+    }
+
+    fn partial<'a>(&'a self, index: &Index, whole: f32, rest: &'a [Read<'a>]) -> Partial<'a> {
+        let sessions = &self.sessions[..index.sessions.len()];
+        Partial { found: &self.found, best: self.best, sums: &self.sums, sessions, whole, rest }
+    }
+
+    /// Adds the rest of the terms to the episodes that were kept, and to the sessions that matter: theirs, and those that may score best.
+    /// Each term tells more of which episodes matter: returns those that still do.
+    fn finish(
+        &mut self,
+        index: &Index,
+        rest: &[Read<'_>],
+        mut kept: Vec<u32>,
+        prune: &Prune<'_>,
+        bar: &Bar,
+    ) -> Vec<u32> {
+        kept.sort_unstable();
+        let Missing { session: of_session, .. } = Missing::of(rest);
+        for (at, read) in rest.iter().enumerate() {
             let mut list = read.list.cursor();
-            for &doc in kept {
+            for &doc in &kept {
                 if let Some(entry) = list.seek(doc) {
                     self.sums[doc as usize].add(read, entry, index.sizes[doc as usize]);
                 }
             }
+            if kept.len() > FEW {
+                let missing = Missing::of(&rest[at + 1..]);
+                let (sums, sessions) = (&self.sums, &self.sessions);
+                kept.retain(|&doc| prune.may_matter(bar, &missing, doc, &sums[doc as usize], sessions, of_session));
+            }
         }
+        self.finish_sessions(index, rest, &kept, bar.best[2], of_session);
+        kept
+    }
+
+    fn finish_sessions(&mut self, index: &Index, rest: &[Read<'_>], kept: &[u32], best: f32, missing: f32) {
         let live = &self.sessions[..index.sessions.len()];
-        let best = live.iter().copied().fold(0.0, f32::max);
         let mut wanted: Vec<u32> = kept.iter().map(|&doc| index.places[doc as usize].session).collect();
-        // One that holds common terms alone may be the best only where these weigh more than all that was read.
-        if missing < best * ALMOST {
-            wanted.extend(live.iter().zip(0..).filter(|&(&sum, _)| sum + missing >= best * ALMOST).map(|(_, at)| at));
-        } else {
-            wanted.extend(0..live.len() as u32);
-        }
+        // One that holds terms of the rest alone may be the best only where these weigh more than all that was read.
+        wanted.extend(live.iter().zip(0..).filter(|&(&sum, _)| sum + missing >= best * ALMOST).map(|(_, at)| at));
         wanted.sort_unstable();
         wanted.dedup();
-        for read in common {
+        for read in rest {
             if wanted.len() * SEARCH_FROM > read.list.sessions().len() {
                 self.add_sessions(index, read);
                 continue;
@@ -429,11 +474,11 @@ impl Scratch {
     }
 
     /// Hands out the hits, of `kept` where there is such, and leaves the accumulators as it found them.
-    fn take(&mut self, index: &Index, whole: f32, least: f32, kept: Option<Vec<u32>>) -> (Vec<Hit>, Best) {
+    fn take(&mut self, index: &Index, whole: f32, least: f32, kept: Option<&[u32]>) -> (Vec<Hit>, Best) {
         let mut best = Best::default();
         let mut hits = Vec::with_capacity(64);
         // Those that score best in a channel are among the kept.
-        for &doc in kept.as_ref().unwrap_or(&self.found) {
+        for &doc in kept.unwrap_or(&self.found) {
             let sum = &self.sums[doc as usize];
             best.turn = best.turn.max(sum.turn);
             best.window = best.window.max(sum.window);
