@@ -2,6 +2,7 @@
 
 mod ask;
 mod build;
+mod embed;
 mod keep;
 mod keys;
 mod learn;
@@ -19,11 +20,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use build::{BuildError, Parts, build, policies, policy_changes};
+pub use embed::embedder;
 
 use crate::access::{Keys, LimitTable, StoredKeys, Subjects};
 use crate::base::{Clock, Random};
 use crate::context::{Digests, Policies, Trails};
 use crate::conversation;
+use crate::embed::Embed;
 use crate::jobs::{LearnCounters, Outbox, Summaries, Sweep, WorkerCounters};
 use crate::memory::{Schemas, Scope};
 use crate::recall::Recall;
@@ -45,6 +48,8 @@ pub struct App {
     pub outbox: Outbox,
     /// What is remembered, held in memory.
     pub recall: Arc<Recall>,
+    /// Makes vectors; `None` = words alone find.
+    pub embedder: Option<Arc<dyn Embed>>,
     /// Conversation states.
     pub states: Arc<States>,
     /// The keys of facts by namespace, with half-lives and critical keys as configured.

@@ -41,6 +41,15 @@ impl Generation {
         }
         hash.finalize().to_hex()[..32].to_owned()
     }
+
+    /// What is put before a text of this side.
+    #[must_use]
+    pub fn prefix(&self, side: Side) -> &str {
+        match side {
+            Side::Query => &self.query_prefix,
+            Side::Document => &self.document_prefix,
+        }
+    }
 }
 
 /// Why there are no vectors. The texts carry nothing of what was to be embedded, and no key.
@@ -73,11 +82,40 @@ pub trait Embed: fmt::Debug + Send + Sync {
     ///
     /// Cancel safe: what is asked elsewhere ends with the future.
     async fn embed(&self, side: Side, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError>;
+
+    /// The same, except that a text which is refused for itself does not sink its neighbours: `None` stands in its place.
+    ///
+    /// Cancel safe, as [`Embed::embed`] is.
+    async fn embed_each(&self, side: Side, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        Ok(self.embed(side, texts).await?.into_iter().map(Some).collect())
+    }
+}
+
+/// Brings a vector to unit length; `false`, and the vector as it was, when it has none: zeros, or numbers that are none.
+#[must_use]
+pub fn to_unit_length(vector: &mut [f32]) -> bool {
+    // In f64, so that no square overflows and none vanishes.
+    let length = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
+    if length == 0.0 || !length.is_finite() {
+        return false;
+    }
+    vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_vector_without_a_direction_cannot_be_brought_to_unit_length() {
+        for mut vector in [vec![], vec![0.0, -0.0], vec![1.0, f32::NAN], vec![f32::INFINITY]] {
+            assert!(!to_unit_length(&mut vector), "{vector:?}");
+        }
+        let mut tiny = [0.0, 1e-40];
+        assert!(to_unit_length(&mut tiny));
+        assert_eq!(tiny, [0.0, 1.0]);
+    }
 
     #[test]
     fn every_part_makes_another_generation() {

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ask::asker;
+use super::embed::embedder_of;
 use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
 use super::learn::{Cached, decide};
@@ -93,6 +94,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let (tracker, stop, halt) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new());
     let providers = providers(config)?;
+    let embedder = embedder_of(&config.embeddings, &providers, &clock, &random);
 
     let (store, degraded) = open_store(config, env).await?;
     let fresh = std::array::from_fn(|_| random.next_u64() as u8);
@@ -263,6 +265,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         store,
         outbox,
         recall,
+        embedder,
         states,
         schemas,
         sweep,
@@ -370,7 +373,7 @@ pub fn policy_changes(budget: &config::BudgetChanges) -> PolicyChanges {
 }
 
 /// The configured providers by name.
-fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>>, BuildError> {
+pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>>, BuildError> {
     let connect_timeout = config.timeouts.connect.unwrap_or(Duration::from_secs(3600));
     let mut providers = HashMap::new();
     for entry in &config.providers {

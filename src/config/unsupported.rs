@@ -35,8 +35,8 @@ impl Config {
             "extract.keep_exchanges_days: keeping raw exchanges is not supported yet; leave it out",
         );
         cannot(
-            self.embeddings.engine != EmbeddingsEngine::Off,
-            "embeddings.engine: only \"off\" is supported yet; words find without it",
+            self.embeddings.engine == EmbeddingsEngine::Local,
+            "embeddings.engine: \"local\" is not supported yet; use \"openai\", or \"off\": words find without it",
         );
         cannot(self.rerank.url.is_some(), "rerank.url: a rerank endpoint is not supported yet; leave it out");
         cannot(

@@ -3,7 +3,7 @@
 //! It goes to the provider itself, past our own stack: it is not recorded, gets no memory, and counts for no client.
 
 mod dialect;
-mod judge;
+pub(super) mod judge;
 
 use std::fmt;
 use std::sync::Arc;

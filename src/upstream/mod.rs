@@ -7,6 +7,7 @@ mod ask;
 mod attempt;
 mod body;
 mod direct;
+mod embed;
 mod headers;
 mod health;
 mod learned;
@@ -21,6 +22,7 @@ mod summaries;
 
 pub use ask::ModelAsker;
 pub use body::{UpstreamBody, UpstreamBodyError};
+pub use embed::{EmbedderConfig, ModelEmbedder};
 pub use learned::{Known, Learned, Reported, keep};
 pub use own::OwnGateway;
 pub use passthrough::Passthrough;

@@ -113,6 +113,11 @@ impl Provider {
         self.chat.clone()
     }
 
+    /// The URL of embeddings.
+    pub(super) fn embeddings_url(&self) -> Url {
+        self.embeddings.clone()
+    }
+
     /// The URL of a path under the base; `tail` may carry a query.
     #[must_use]
     pub fn url(&self, tail: &str) -> Option<Url> {

@@ -69,7 +69,7 @@ pub(super) fn answer(seen: Seen, reply: Reply, question: &Question) -> Result<An
 }
 
 /// How long upstream asks to wait: in seconds, or as a date, which is read against its own clock where it tells it.
-pub(super) fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
+pub(in crate::upstream) fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
     if let Some(wait) = health::retry_after(headers) {
         return Some(wait);
     }
@@ -86,7 +86,7 @@ fn date(value: &http::HeaderValue) -> Option<Time> {
 }
 
 /// Why, without upstream's sentence: it may quote the prompt, or a key.
-fn reason(status: u16, said: &str) -> String {
+pub(in crate::upstream) fn reason(status: u16, said: &str) -> String {
     let is_word =
         |word: &String| word.len() <= 60 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
     let error = upstream_error(said).unwrap_or_default();
