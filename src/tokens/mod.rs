@@ -2,7 +2,8 @@
 //!
 //! [`Counter`] counts texts, messages and whole requests; everything that is sent counts: roles, names, parts, tool calls,
 //! tool schemas, `response_format`, images, audio and files. What nobody knows exactly is estimated, never refused.
-//! [`ModelTable`] is `config/models.toml`: window, output limit, vocabulary and image rule of known models.
+//! [`ModelTable`] is `config/models.toml`: window, output limit, price, vocabulary and image rule of known models; [`Price`]
+//! tells what an exchange cost.
 //!
 //! [`Corrector`] learns what our counts are worth for a model whose vocabulary is not public, from what upstream reports.
 //!
@@ -18,10 +19,12 @@ mod image;
 mod media;
 mod message;
 mod models;
+mod price;
 mod tools;
 
 pub use correction::{Correction, Corrector, Sample};
 pub use counter::{Counter, RequestCount};
 pub use encoding::{Encoding, Rules};
 pub use image::{ImageRule, Size};
-pub use models::{ModelLimits, ModelTable, ModelTableError, Prices};
+pub use models::{ModelLimits, ModelTable, ModelTableError};
+pub use price::{Cost, Price, PriceChanges, Rate, RateError};

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::encoding::{Encoding, Rules};
 use super::image::ImageRule;
+use super::price::Price;
 
 /// The table that is compiled in.
 const BUILT_IN: &str = include_str!("../../config/models.toml");
@@ -28,23 +29,11 @@ pub struct ModelLimits {
     /// Whether our count is the provider's own: then there is nothing to learn about it.
     pub exact: bool,
     /// What it costs; for routing and the books. `None` = not known.
-    pub prices: Option<Prices>,
+    pub prices: Option<Price>,
     /// The vocabulary; `O200k` where the model's own is not public.
     pub encoding: Encoding,
     /// What an image costs.
     pub images: ImageRule,
-}
-
-/// What tokens cost, in US dollars per million.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Prices {
-    /// Of the prompt.
-    pub input: f64,
-    /// Of the prompt, taken from the provider's cache; `None` = as `input`.
-    pub cached: Option<f64>,
-    /// Of the reply.
-    pub output: f64,
 }
 
 impl ModelLimits {
@@ -77,7 +66,7 @@ struct Entry {
     max_output: usize,
     #[serde(default)]
     exact: bool,
-    prices: Option<Prices>,
+    prices: Option<Price>,
     #[serde(default)]
     encoding: Encoding,
     #[serde(default)]
@@ -155,8 +144,8 @@ mod tests {
         for (name, limits) in &table.models {
             assert!(limits.max_output <= limits.window, "{name}");
             assert!(limits.max_input.is_none_or(|input| (1..limits.window).contains(&input)), "{name}");
-            let prices = limits.prices.map(|p| [p.input, p.cached.unwrap_or(p.input), p.output]);
-            assert!(prices.into_iter().flatten().all(|price| (0.0..1_000.0).contains(&price)), "{name}");
+            let cached = limits.prices.and_then(|price| price.cached.map(|cached| (cached, price.input)));
+            assert!(cached.is_none_or(|(cached, input)| cached <= input), "{name}");
         }
     }
 
