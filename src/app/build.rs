@@ -417,6 +417,7 @@ fn routes(config: &Config, providers: &HashMap<String, Arc<Provider>>) -> Routes
                     model: target.model.clone(),
                     window: target.window.map(|n| n as usize),
                     max_output: target.max_output.map(|n| n as usize),
+                    price: target.price,
                     order: target.order,
                     weight: target.weight,
                 })

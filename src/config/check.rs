@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use super::error::ConfigError;
 use super::key::NO_SUBJECT;
-use super::provider::{ProviderKey, parse_http_url};
+use super::provider::{ProviderKey, Target, parse_http_url};
 use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Overrides, Provider, StoreUrl, VectorsEngine};
+use crate::tokens::{ModelTable, PriceChanges};
 
 /// Puts the command line over the file.
 pub(super) fn apply(config: &mut Config, overrides: &Overrides, errors: &mut Vec<ConfigError>) {
@@ -110,7 +111,19 @@ fn models(config: &Config, errors: &mut Vec<ConfigError>) {
     for (index, model) in config.models.iter().enumerate() {
         for (at, target) in model.targets.iter().enumerate() {
             known_provider(config, &format!("models[{index}].targets[{at}].provider"), &target.provider, errors);
+            whole_price(&format!("models[{index}].targets[{at}]"), target, errors);
         }
+    }
+}
+
+/// Half a price would count the other half as free, or all of it as unknown: neither is what was meant.
+fn whole_price(path: &str, target: &Target, errors: &mut Vec<ConfigError>) {
+    let known = ModelTable::built_in().lookup(&target.model).and_then(|known| known.prices);
+    let says_something = target.price != PriceChanges::default();
+    if says_something && target.price.over(known).is_none() {
+        let missing = if target.price.input.is_none() { "price_input_per_million" } else { "price_output_per_million" };
+        let problem = "is missing: the table of known models has no price of this model, so that both are needed (0 where nothing is to pay)";
+        errors.push(ConfigError::new(format!("{path}.{missing}"), None, problem));
     }
 }
 

@@ -4,6 +4,7 @@ use super::limits::BudgetChanges;
 use super::reader::Section;
 use crate::base::Secret;
 use crate::memory::Sensitivity;
+use crate::tokens::{PriceChanges, Rate};
 
 /// One `[[providers]]`: an upstream API.
 #[derive(Clone, Debug)]
@@ -140,6 +141,10 @@ pub struct Target {
     pub window: Option<u32>,
     /// `max_output`: the most output tokens; none = from the table of known models.
     pub max_output: Option<u32>,
+    /// `price_…_per_million`: what tokens cost, in US dollars; none = from the table of known models.
+    pub price: PriceChanges,
+    /// `price_date`: when the prices were read, for people.
+    pub price_date: Option<String>,
 }
 
 impl Model {
@@ -164,6 +169,19 @@ impl Target {
             order: s.count("order", 0..=1_000).unwrap_or(0),
             window: s.count("window", 1..=100_000_000),
             max_output: s.count("max_output", 1..=100_000_000),
+            price: PriceChanges {
+                input: rate(s, "price_input_per_million"),
+                cached: rate(s, "price_cached_per_million"),
+                cache_write: rate(s, "price_cache_write_per_million"),
+                output: rate(s, "price_output_per_million"),
+                reasoning: rate(s, "price_reasoning_per_million"),
+            },
+            price_date: s.name("price_date"),
         }
     }
+}
+
+/// A price; what is absent or wrong (which was reported) is none.
+fn rate(s: &mut Section<'_>, key: &'static str) -> Option<Rate> {
+    Rate::per_million(s.number(key, f64::NAN, 0.0..=Rate::MAX_DOLLARS)).ok()
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::env::tests::MapEnv;
 use super::*;
+use crate::tokens::Rate;
 
 const EVERY_KEY: &str = include_str!("../../config/backstory.toml");
 
@@ -409,4 +410,23 @@ fn a_namespace_may_add_keys_and_mistakes_in_them_are_named() {
     let wrong = mistakes(&keys("[[keys]]\nname = \"identity.name\"\n[[keys]]\nname = \"a\"\ncolour = 3\n"));
     assert_says(&wrong, "memory.namespaces.support.keys", &["identity.name", "two of this name"]);
     assert_says(&wrong[1..], "memory.namespaces.support.keys", &["colour", "cardinality"]);
+}
+
+#[test]
+fn a_target_has_a_price_of_its_own() {
+    let with = |target: &str| {
+        let text = format!(
+            "[[providers]]\nname='p'\nbase_url='http://h'\n[[models]]\nname='m'\n[[models.targets]]\nprovider='p'\n{target}"
+        );
+        load(&text)
+    };
+    let config =
+        with("model='mine'\nprice_input_per_million=1\nprice_output_per_million=2.5\nprice_date='2026-11'").unwrap();
+    let price = config.models[0].targets[0].price.over(None).unwrap();
+    assert_eq!((price.input, price.output), (Rate::per_million(1.0).unwrap(), Rate::per_million(2.5).unwrap()));
+    // The table knows what is left out here.
+    assert!(with("model='gpt-4o'\nprice_input_per_million=1").is_ok());
+    let half = with("model='mine'\nprice_input_per_million=1").unwrap_err().to_string();
+    assert!(half.contains("models[0].targets[0].price_output_per_million: is missing"), "{half}");
+    assert!(with("model='mine'\nprice_input_per_million=-1\nprice_output_per_million=1").is_err());
 }

@@ -11,7 +11,7 @@ use super::provider::Provider;
 use crate::base::{ErrorKind, GatewayError};
 use crate::context;
 use crate::exchange::Principal;
-use crate::tokens::ModelTable;
+use crate::tokens::{ModelTable, Price, PriceChanges};
 
 /// Names of models that are not configured, and the targets made for them.
 const MAX_UNCONFIGURED: u64 = 1_000;
@@ -27,6 +27,8 @@ pub struct Target {
     pub fit: context::Target,
     /// Its tokenizer is public and ours: there is nothing to learn of how it counts.
     pub exact: bool,
+    /// What it costs; `None` = not known.
+    pub price: Option<Price>,
     /// Its window stands in the configuration: it goes before what its answers say.
     pub window_is_configured: bool,
     /// It refused `stream_options`: it is not asked for usage again.
@@ -46,6 +48,8 @@ pub struct TargetConfig {
     pub window: Option<usize>,
     /// Its output limit; `None` = as the model table says.
     pub max_output: Option<usize>,
+    /// What it costs, where the model table is not to decide.
+    pub price: PriceChanges,
     /// Lower ones are tried first.
     pub order: u32,
     /// Share among targets of the same order; 0 = only when all others of it failed.
@@ -163,6 +167,7 @@ impl Target {
         Self {
             label: format!("{}/{}", config.provider.name, config.model),
             exact: is_exact(table, &config.model),
+            price: config.price.over(list_price(table, &config.model)),
             window_is_configured: config.window.is_some(),
             fit: context::Target {
                 window: config.window.or(known.window),
@@ -181,6 +186,7 @@ impl Target {
         Self {
             label: format!("{}/{}", provider.name, clipped(model)),
             exact: is_exact(table, model),
+            price: list_price(table, model),
             window_is_configured: false,
             fit: context::Target {
                 max_sensitivity: provider.max_sensitivity,
@@ -195,6 +201,10 @@ impl Target {
 
 fn is_exact(table: &ModelTable, model: &str) -> bool {
     table.lookup(model).is_some_and(|known| known.exact)
+}
+
+fn list_price(table: &ModelTable, model: &str) -> Option<Price> {
+    table.lookup(model).and_then(|known| known.prices)
 }
 
 /// Arranges targets: order by order, and within one order drawn by weight, without putting back.

@@ -9,7 +9,7 @@ use crate::memory::Sensitivity;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{Store, TargetStore};
 use crate::telemetry::Metrics;
-use crate::tokens::ModelTable;
+use crate::tokens::{ModelTable, PriceChanges};
 use crate::upstream::{Auth, Provider, ProviderConfig, Routes, TargetConfig};
 
 const NOW: Time = Time(1_750_000_000_000);
@@ -30,7 +30,8 @@ fn target(model: &str, window: Option<usize>) -> Target {
     })
     .unwrap();
     let (provider, model) = (Arc::new(provider), model.to_owned());
-    let config = TargetConfig { provider, model, window, max_output: None, order: 0, weight: 1 };
+    let config =
+        TargetConfig { provider, model, window, max_output: None, price: PriceChanges::default(), order: 0, weight: 1 };
     let routes = Routes::new(vec![("alias".to_owned(), vec![config])], None, ModelTable::built_in());
     let found = routes.targets().next().unwrap();
     Target {
@@ -38,6 +39,7 @@ fn target(model: &str, window: Option<usize>) -> Target {
         label: found.label.clone(),
         fit: found.fit.clone(),
         exact: found.exact,
+        price: found.price,
         window_is_configured: found.window_is_configured,
         refuses_usage: false.into(),
         health: super::super::health::Health::default(),
