@@ -33,6 +33,8 @@ pub struct Reply {
     pub choices: Vec<ChoiceReply>,
     /// `usage`, when upstream reported it.
     pub usage: Option<Usage>,
+    /// Events that came of it whose text was not kept; of a model's words most servers send a token each.
+    pub events: u64,
     /// Whether text was left out because of [`MAX_REPLY_BYTES`], or choices or calls because there were too many.
     pub truncated: bool,
 }
@@ -114,9 +116,14 @@ impl Accumulator {
     pub fn chunk(&mut self, data: &str) -> Seen {
         // Nearly every chunk of a stream whose text nobody keeps ends here.
         if !self.collect && self.awaits_one_finish() && quick::tells_nothing_new(data.as_bytes()) {
+            self.reply.events += 1;
             return Seen { chat: true, ..Seen::default() };
         }
-        self.read(data, |choice| choice.delta)
+        let seen = self.read(data, |choice| choice.delta);
+        if !self.collect && seen.chat && !seen.no_choices {
+            self.reply.events += 1;
+        }
+        seen
     }
 
     /// Takes a whole reply that was not streamed.
@@ -184,7 +191,7 @@ impl Accumulator {
             malformed: false,
         };
         if let Some(literal) = usage {
-            self.reply.usage = Usage::read(literal.0).or(self.reply.usage);
+            self.reply.usage = Usage::read(literal.0).map(|later| later.after(self.reply.usage)).or(self.reply.usage);
         }
         if self.collect && self.reply.id.is_none() {
             self.reply.id = chunk.id.and_then(short);

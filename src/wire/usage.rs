@@ -31,6 +31,24 @@ impl Usage {
         read.known.then(|| read.settle())
     }
 
+    /// What holds when this was told after `earlier` in one stream: counts are running totals, and the last one counts. What it does not
+    /// tell, or tells as nothing, was told before.
+    #[must_use]
+    pub fn after(self, earlier: Option<Self>) -> Self {
+        let earlier = earlier.unwrap_or_default();
+        let (input, output) = (
+            if self.prompt_tokens > 0 { self } else { earlier },
+            if self.completion_tokens > 0 { self } else { earlier },
+        );
+        Self {
+            prompt_tokens: input.prompt_tokens,
+            cached_tokens: input.cached_tokens,
+            cache_write_tokens: input.cache_write_tokens,
+            completion_tokens: output.completion_tokens,
+            reasoning_tokens: output.reasoning_tokens,
+        }
+    }
+
     /// Input and output tokens together.
     #[must_use]
     pub fn total(self) -> u64 {
@@ -197,6 +215,21 @@ mod tests {
         assert_eq!(read(deepseek), (30, 1, 20, 0, 0));
         let moonshot = r#"{"prompt_tokens":30,"completion_tokens":1,"total_tokens":31,"cached_tokens":8}"#;
         assert_eq!(read(moonshot), (30, 1, 8, 0, 0));
+    }
+
+    /// mcp-use/mcp-use#2127: a later report that leaves the input out does not erase it.
+    #[test]
+    fn of_several_reports_the_last_counts_and_erases_nothing() {
+        let of = |prompt_tokens, cached_tokens, completion_tokens| Usage {
+            prompt_tokens,
+            cached_tokens,
+            completion_tokens,
+            ..Usage::default()
+        };
+        assert_eq!(of(10, 0, 3).after(Some(of(10, 4, 2))), of(10, 0, 3));
+        assert_eq!(of(0, 0, 5).after(Some(of(10, 4, 0))), of(10, 4, 5));
+        assert_eq!(of(0, 0, 0).after(Some(of(10, 4, 7))), of(10, 4, 7));
+        assert_eq!(of(1, 0, 0).after(None), of(1, 0, 0));
     }
 
     #[test]

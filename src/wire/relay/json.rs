@@ -110,6 +110,12 @@ impl JsonRelay {
         &self.reply
     }
 
+    /// How many bytes came.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
     /// The usage that upstream reported.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
