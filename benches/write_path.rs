@@ -234,7 +234,15 @@ fn finished(n: u128, scope: &Scope, all: &[&str]) -> Finished {
     let state =
         TurnState { recollection: block.into(), expires_at: at.plus_seconds(7 * 86_400), ..TurnState::default() };
     let state = (StateKey { scope: scope.clone(), prefix }, state);
-    Finished { exchange, scope: scope.clone(), at, turn: Some(turn), shown: Some(shown), state: Some(state) }
+    Finished {
+        exchange,
+        scope: scope.clone(),
+        at,
+        turn: Some(turn),
+        shown: Some(shown),
+        state: Some(state),
+        usage: None,
+    }
 }
 
 /// Time spent in one step.

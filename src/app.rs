@@ -27,7 +27,7 @@ use crate::base::{Clock, Random};
 use crate::context::{Digests, Policies, Trails};
 use crate::conversation;
 use crate::embed::Embed;
-use crate::jobs::{LearnCounters, Outbox, Summaries, Sweep, WorkerCounters};
+use crate::jobs::{Journal, LearnCounters, Outbox, Summaries, Sweep, WorkerCounters};
 use crate::memory::{Schemas, Scope};
 use crate::recall::Recall;
 use crate::states::States;
@@ -46,6 +46,8 @@ pub struct App {
     pub store: Arc<dyn Store>,
     /// The queue to what is learned.
     pub outbox: Outbox,
+    /// The way into the books; `None` = none are kept.
+    pub journal: Option<Journal>,
     /// What is remembered, held in memory.
     pub recall: Arc<Recall>,
     /// Makes vectors; `None` = words alone find.
@@ -187,6 +189,11 @@ impl App {
         raise_to(&self.metrics.outbox_failed, health.failed_total);
         raise_to(&self.metrics.outbox_refused, health.refused_total);
         raise_to(&self.metrics.outbox_released_failing, health.released_total);
+        if let Some(journal) = &self.journal {
+            let health = journal.health();
+            raise_to(&self.metrics.books.booked, health.booked_total);
+            raise_to(&self.metrics.books.lost, health.lost_total);
+        }
         let learned = &self.metrics.learned;
         let totals = [
             (LearnedAs::Applied, &self.learner.applied),

@@ -3,16 +3,17 @@
 //! Each stage takes the value of the step before and gives the next, so a stack in the wrong order does not compile:
 //! `http::Request` → [`Authenticated`] → [`Decoded`] → [`Call`] → [`Funded`] → [`Recalled`] → [`Routed`] → `http::Response`.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::base::{ExchangeId, FactId, RequestId, Secret, Time};
-use crate::context::{Fitted, Notes, Policy, PolicyChanges};
+use crate::context::{Fitted, Notes, Policy, PolicyChanges, Report};
 use crate::conversation::Chain;
 use crate::memory::{Scope, Sensitivity};
+use crate::tokens::{Price, Rules};
 use crate::wire::{ChatRequest, Patches, Span, encode_string};
 
 /// Names and times that a request has from the first moment on.
@@ -57,6 +58,8 @@ pub struct Principal {
     pub budget: PolicyChanges,
     /// Names the key where what it uses is counted: the first half of its hash, or the id of a stored key.
     pub key: u128,
+    /// What people call the key; never the key.
+    pub key_name: Arc<str>,
     /// What it may use.
     pub limits: LimitRules,
 }
@@ -277,6 +280,60 @@ pub struct Call {
     pub policy: Policy,
     /// A lower budget asked for in the request's header, in tokens.
     pub budget_header: Option<usize>,
+    /// What was sent on of it.
+    pub progress: Progress,
+}
+
+/// What was sent on of a request, as far as it came: written by whoever sends, read when the exchange ends, at whatever point.
+#[derive(Debug, Default)]
+pub struct Progress(Mutex<Option<Sent>>);
+
+/// The last attempt of a request.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// Where it went, as `provider/model`.
+    pub target: String,
+    /// What the target costs; `None` = not known.
+    pub price: Option<Price>,
+    /// How the target counts.
+    pub rules: Rules,
+    /// How many attempts were made, this one included.
+    pub attempts: u32,
+    /// How long the request had been here when it was sent on for the first time.
+    pub overhead: Duration,
+    /// Tokens of what was sent, as counted; `None` where nothing was counted.
+    pub input: Option<u64>,
+    /// Of them, memory.
+    pub memory: u64,
+    /// Tokens of the client's request that were not sent.
+    pub cut: u64,
+}
+
+impl Sent {
+    /// With the figures of a fit.
+    #[must_use]
+    pub fn with_figures(self, report: &Report) -> Self {
+        let (input, memory) = (report.sent.map(|n| n as u64), report.memory_tokens as u64);
+        let kept = input.unwrap_or_default().saturating_sub(memory);
+        let was_reduced = report.cut > 0 || report.shortened > 0;
+        let cut = report.counted.filter(|_| was_reduced).map_or(0, |counted| (counted as u64).saturating_sub(kept));
+        Self { input, memory, cut, ..self }
+    }
+}
+
+impl Progress {
+    /// Notes that the request is sent on, once more.
+    pub fn sent(&self, sent: Sent) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let overhead = last.as_ref().map_or(sent.overhead, |last| last.overhead);
+        *last = Some(Sent { overhead, ..sent });
+    }
+
+    /// The last attempt; `None` when there was none.
+    #[must_use]
+    pub fn last(&self) -> Option<Sent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A request that holds a place in the outbox, where it needs one.

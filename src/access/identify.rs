@@ -163,6 +163,7 @@ mod tests {
             max_sensitivity: Sensitivity::Sensitive,
             budget: PolicyChanges::default(),
             key: 0,
+            key_name: "k".into(),
             limits: LimitRules::default(),
         }
     }

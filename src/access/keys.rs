@@ -97,6 +97,7 @@ impl ClientMode {
             models: t.models.clone(),
             passthrough: t.passthrough.clone(),
             budget: t.budget.clone(),
+            key_name: Arc::clone(&t.key_name),
             ..*t
         })
     }

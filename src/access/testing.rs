@@ -20,6 +20,7 @@ pub(super) fn principal(tenant: &str) -> Principal {
         max_sensitivity: Sensitivity::Sensitive,
         budget: PolicyChanges::default(),
         key: 0,
+        key_name: "k".into(),
         limits: LimitRules::default(),
     }
 }

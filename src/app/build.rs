@@ -22,8 +22,8 @@ use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
 use crate::jobs::{
-    ExtractLearner, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Sweep, SweepConfig, Worker, WorkerConfig,
-    outbox,
+    ExtractLearner, JournalConfig, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Sweep, SweepConfig,
+    Worker, WorkerConfig, journal, outbox,
 };
 use crate::memory::Sensitivity;
 use crate::memory::redact::redact_turn;
@@ -124,6 +124,9 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         &tracker,
         halt.clone(),
     );
+    // Without a store there are no books either: what was used is in the metrics only.
+    let journal = (degraded.is_none() && config.store.usage_days > 0)
+        .then(|| journal(Arc::clone(&store) as Arc<_>, JournalConfig::default(), &tracker, halt.clone()));
     let learned = learner.counters();
     let owner = format!("{:016x}", random.next_u64());
     let mut learner: Arc<dyn Learner> = learner;
@@ -168,7 +171,11 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         Arc::new(forgets),
         Arc::clone(&clock),
         Arc::clone(&random),
-        SweepConfig { trace_days: config.store.trace_days, ..SweepConfig::default() },
+        SweepConfig {
+            trace_days: config.store.trace_days,
+            usage_days: config.store.usage_days,
+            ..SweepConfig::default()
+        },
     ));
     if degraded.is_none() && learns {
         tracker.spawn(worker.run(halt.clone()));
@@ -224,6 +231,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         }) as Arc<_>
     });
     metrics.targets.declare(routes.targets().map(|target| target.label.as_str()));
+    metrics.books.declare(routes.targets().map(|target| target.label.as_str()));
     let learned_of_targets = Learned::new(Arc::clone(&metrics.targets));
     if degraded.is_none() {
         if let Err(error) = learned_of_targets.load(&*store).await {
@@ -264,6 +272,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         random,
         store,
         outbox,
+        journal,
         recall,
         embedder,
         states,

@@ -42,29 +42,39 @@ pub(super) fn keys(config: &Config, salt: [u8; 32], stored: Option<Arc<StoredKey
             max_sensitivity: Sensitivity::Sensitive,
             budget: PolicyChanges::default(),
             key: 0,
+            key_name: "client".into(),
             limits: LimitRules::default(),
         };
         let fixed_tenant = config.file.is_none();
         return Keys::Client(Box::new(ClientMode { template, fixed_tenant, salt }));
     }
-    let configured =
-        config.keys.iter().map(|key| (key.sha256, Arc::new(principal(key, key_name(&key.sha256))))).collect();
+    let configured = config
+        .keys
+        .iter()
+        .map(|key| (key.sha256, Arc::new(principal(key, key_id(&key.sha256), &key_name(key, &salt)))))
+        .collect();
     Keys::Virtual(VirtualKeys { configured, stored })
 }
 
 /// A key of the config is known by the first half of its hash.
-fn key_name(sha256: &[u8; 32]) -> u128 {
+fn key_id(sha256: &[u8; 32]) -> u128 {
     sha256.iter().take(16).fold(0, |name, byte| (name << 8) | u128::from(*byte))
+}
+
+/// What the books call a key of the config. A plain hash would let guesses be checked: keys that people make up are short.
+fn key_name(key: &config::Key, salt: &[u8; 32]) -> String {
+    let made = || format!("key-{}", &blake3::keyed_hash(salt, &key.sha256).to_hex()[..8]);
+    key.name.clone().unwrap_or_else(made)
 }
 
 /// What a stored key stands for.
 pub(super) fn stored_principal(key: &StoredKey) -> Result<Principal, String> {
     let settings: toml::Table = serde_json::from_str(&key.settings).map_err(|error| error.to_string())?;
     let settings = config::Key::from_settings(&settings).map_err(|errors| errors.to_string())?;
-    Ok(principal(&settings, key.id.0))
+    Ok(principal(&settings, key.id.0, &key.name))
 }
 
-fn principal(key: &config::Key, name: u128) -> Principal {
+fn principal(key: &config::Key, name: u128, key_name: &str) -> Principal {
     Principal {
         tenant: key.tenant.as_str().into(),
         namespace: key.namespace.as_str().into(),
@@ -96,6 +106,7 @@ fn principal(key: &config::Key, name: u128) -> Principal {
         max_sensitivity: key.max_sensitivity,
         budget: policy_changes(&key.budget),
         key: name,
+        key_name: key_name.into(),
         limits: LimitRules {
             max_concurrency: key.max_concurrency,
             requests_per_minute: key.requests_per_minute,

@@ -17,6 +17,8 @@ use crate::memory::Sensitivity;
 pub struct Key {
     /// `key` or `key_sha256`: SHA-256 of the key.
     pub sha256: [u8; 32],
+    /// `name`: what the books call it; none = a name made of its hash. Keys made at run time have theirs beside the settings.
+    pub name: Option<String>,
     /// `tenant`: the hard wall.
     pub tenant: String,
     /// `namespace`: what it reads and writes.
@@ -133,7 +135,8 @@ impl MemorySwitch {
 impl Key {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         let sha256 = read_hash(s);
-        Self::read_settings(s, sha256)
+        let name = s.name("name");
+        Self { name, ..Self::read_settings(s, sha256) }
     }
 
     /// Reads the settings of a key that is not in the file: a table as under `[[keys]]`, without the key itself. Nothing is
@@ -167,6 +170,7 @@ impl Key {
         ];
         Self {
             sha256,
+            name: None,
             tenant: s.name("tenant").unwrap_or_else(|| "default".to_owned()),
             namespace: s.name("namespace").unwrap_or_else(|| "default".to_owned()),
             read_namespaces: s.names("read_namespaces").unwrap_or_default(),

@@ -18,6 +18,8 @@ pub struct StoreSection {
     pub durability: Durability,
     /// `trace_days`: how long what was shown for an answer is kept, for `explain`, in days; 0 = not at all.
     pub trace_days: u32,
+    /// `usage_days`: how long it is kept what each exchange used, in days; 0 = no books.
+    pub usage_days: u32,
     /// `acknowledge_wait_ms`: how long the end of a reply waits for its outbox row, before it is released and counted.
     pub acknowledge_wait: Duration,
 }
@@ -49,6 +51,7 @@ impl Default for StoreSection {
             data: None,
             durability: Durability::Process,
             trace_days: 30,
+            usage_days: 400,
             acknowledge_wait: Duration::from_millis(250),
         }
     }
@@ -70,6 +73,7 @@ impl StoreSection {
                 &[("process", Durability::Process), ("power", Durability::Power)],
             ),
             trace_days: s.count("trace_days", 0..=3650).unwrap_or(default.trace_days),
+            usage_days: s.count("usage_days", 0..=36500).unwrap_or(default.usage_days),
             acknowledge_wait: s.millis("acknowledge_wait_ms", 1).unwrap_or(default.acknowledge_wait),
         }
     }

@@ -5,11 +5,14 @@
 //! ([`AtOnce`]). What is left waits as rows: a [`Worker`] leases them and hands them to a [`Learner`]. Delivery is at least once; the store
 //! sees to it that nothing is learned twice.
 //!
+//! What exchanges used is booked with them, or by the [`Journal`] where they leave nothing else.
+//!
 //! [`Summaries`] are made beside it: of what the next cut of a conversation will drop, ahead of need.
 //!
 //! Nothing here decides what is remembered: that is a function given to [`ExtractLearner`].
 
 mod at_once;
+mod journal;
 mod learner;
 mod outbox;
 mod policy;
@@ -21,6 +24,7 @@ mod windows;
 mod worker;
 
 pub use at_once::AtOnce;
+pub use journal::{Journal, JournalConfig, JournalHealth, Line, journal};
 pub use learner::{
     Decide, DecideArgs, ExtractLearner, FactSource, LearnCounters, LearnObserver, NoObserver, StoreFacts,
 };

@@ -39,6 +39,8 @@ pub struct SweepConfig {
     pub round: Duration,
     /// How long exchange records are kept, in days.
     pub trace_days: u32,
+    /// How long it is kept what exchanges used, in days; 0 = nothing is booked, and what was is kept.
+    pub usage_days: u32,
 }
 
 impl Default for SweepConfig {
@@ -50,6 +52,7 @@ impl Default for SweepConfig {
             changes: 1_000,
             round: Duration::from_secs(24 * 3600),
             trace_days: 30,
+            usage_days: 400,
         }
     }
 }
@@ -146,7 +149,11 @@ impl Sweep {
     pub async fn step(&self, halt: &CancellationToken) -> Result<(), StoreError> {
         let now = self.clock.now();
         let trace_before = now.plus_seconds(-i64::from(self.config.trace_days) * 24 * 3600);
-        let rows = self.store.sweep(now, trace_before, self.config.rows).await?;
+        let mut rows = self.store.sweep(now, trace_before, self.config.rows).await?;
+        if self.config.usage_days > 0 {
+            let before = now.plus_seconds(-i64::from(self.config.usage_days) * 24 * 3600);
+            rows += self.store.sweep_usage(before, self.config.rows).await?;
+        }
         self.counters.rows.fetch_add(rows, Ordering::Relaxed);
         let mut round = self.round().await?;
         if round.after == 0 {

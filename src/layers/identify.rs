@@ -7,7 +7,7 @@ use super::stage::Stage;
 use crate::access::{BodyNames, Subjects, identify};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{Policies, Profile};
-use crate::exchange::{Call, Decoded, Identity, Payload, Principal, SubjectSource, Switch};
+use crate::exchange::{Call, Decoded, Identity, Payload, Principal, Progress, SubjectSource, Switch};
 use crate::wire::Role;
 
 /// Finds out whose memory a request touches; refuses with 403 a header that the key may not use.
@@ -54,7 +54,8 @@ impl Stage<Decoded> for Identify {
                 )?)
             }
         };
-        Ok(Call { stamp, principal, credential, headers, payload, identity, policy, budget_header })
+        let progress = Progress::default();
+        Ok(Call { stamp, principal, credential, headers, payload, identity, policy, budget_header, progress })
     }
 }
 

@@ -7,6 +7,7 @@
 mod admit;
 mod authenticate;
 mod body;
+mod books;
 mod decode;
 mod identify;
 mod recall;

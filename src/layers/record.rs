@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -17,6 +17,7 @@ use http_body_util::BodyExt;
 use tower::{Layer, Service};
 
 use super::body::ReplyBody;
+use super::books::{self, Course, Output, Past};
 use super::reserve::Reservation;
 use super::tee::{Tee, TeeOptions};
 use super::turn::{self, Answered, Ended};
@@ -25,8 +26,9 @@ use crate::context::{Common, Fitted, Trails};
 use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
 use crate::jobs::Committed;
 use crate::states::States;
-use crate::store::{StateKey, TurnState};
-use crate::telemetry::{Direction, Metrics, PromptPart, PromptTurn};
+use crate::store::{StateKey, TurnState, UsageRow};
+use crate::telemetry::{Direction, Metrics, PromptPart, PromptTurn, Used};
+use crate::tokens::Counter;
 use crate::upstream::{Learned, Reported, UpstreamBody};
 use crate::wire::Usage;
 
@@ -66,6 +68,10 @@ pub struct RecordSettings {
     pub keepalive: Duration,
     /// Whether what was shown for an answer is kept.
     pub trace: bool,
+    /// Counts what upstream does not.
+    pub counter: Arc<Counter>,
+    /// Whether it is booked what exchanges use.
+    pub books: bool,
 }
 
 impl fmt::Debug for RecordSettings {
@@ -119,7 +125,7 @@ where
             let routed = match routed.await {
                 Ok(routed) => routed,
                 Err(error) => {
-                    outcome.release();
+                    outcome.release(Course::Unanswered(error.kind.status()));
                     return Err(error);
                 }
             };
@@ -147,21 +153,47 @@ pub(super) struct Ending {
     pub(super) usage: Option<Usage>,
     /// Whether it ended as it should.
     pub(super) complete: bool,
+    /// It did not, because the client left.
+    pub(super) client_left: bool,
+    /// When its first byte came.
+    pub(super) first: Option<Instant>,
+    /// What came of it.
+    pub(super) output: Output,
 }
 
 impl Outcome {
-    /// Nothing happened that is worth recording: no target answered, or with an error.
-    fn release(&mut self) {
-        self.reservation = None;
+    /// Nothing happened that is worth remembering: no target answered, or with an error.
+    fn release(&mut self, course: Course<'_>) {
+        let line = self.reservation.take().and_then(|reservation| reservation.line);
+        if let (Some(row), Some(line)) = (self.used(course), line) {
+            line.write(row);
+        }
+    }
+
+    /// What the exchange used, where that is booked.
+    fn used(&self, course: Course<'_>) -> Option<Box<UsageRow>> {
+        let past = Past { call: &self.call, recall: &self.recall, course, now: Instant::now() };
+        let row = self.shared.books.then(|| books::row(&past, &self.shared.counter))?;
+        let tokens = [
+            (Direction::Input, row.tokens.input),
+            (Direction::Output, row.tokens.output),
+            (Direction::Cached, row.tokens.cached),
+            (Direction::Reasoning, row.tokens.reasoning),
+            (Direction::Memory, row.tokens.memory),
+        ];
+        let cost_nanos = row.cost.map(|cost| cost.nanos);
+        self.shared.metrics.books.add(&Used { target: row.target.as_deref(), tokens: &tokens, cost_nanos });
+        Some(Box::new(row))
     }
 
     /// Records the exchange; the result resolves when it is durable. `None` when there is nothing to wait for.
     pub(super) fn finish(mut self, ending: Ending) -> Option<Committed> {
-        self.record(ending)
+        let used = self.used(Course::Reply(&ending));
+        self.record(ending, used)
     }
 
-    fn record(&mut self, ending: Ending) -> Option<Committed> {
-        let Reservation { slot, mut taken, .. } = self.reservation.take()?;
+    fn record(&mut self, ending: Ending, used: Option<Box<UsageRow>>) -> Option<Committed> {
+        let Reservation { slot, mut taken, line, .. } = self.reservation.take()?;
         match (ending.usage, &self.answered) {
             (Some(usage), _) => taken.settle(usage.total()),
             // Served, and not told how much it was.
@@ -183,9 +215,15 @@ impl Outcome {
                 self.shared.learned_of_targets.reported(&Reported { target, request, report, usage, at });
             }
         }
-        // Without a place in the outbox nobody keeps what would be put together here.
-        let slot = slot?;
+        // Without a place in the outbox nobody keeps what would be put together here, but for the books.
+        let Some(slot) = slot else {
+            if let (Some(row), Some(line)) = (used, line) {
+                line.write(row);
+            }
+            return None;
+        };
         let ended = Ended {
+            usage: used,
             state: self.state.take(),
             reply: ending.text,
             complete: ending.complete,
@@ -230,7 +268,7 @@ impl Outcome {
             self.shared.metrics.cut_messages.inc_by(fitted.report.cut as u64);
         }
         if !ok {
-            self.release();
+            self.release(Course::Error(parts.status.as_u16()));
             return Response::from_parts(parts, body_of(body));
         }
         if let Some(fitted) = fitted {
@@ -245,7 +283,7 @@ impl Outcome {
             sse,
             // What is held back at the end waits for what has to be durable.
             record: self.records(),
-            books: counted || self.call.principal.limits.tokens_per_minute.is_some(),
+            books: counted || self.shared.books || self.call.principal.limits.tokens_per_minute.is_some(),
             withhold_usage: withhold_usage && sse,
             commit_wait: self.shared.commit_wait,
             keepalive: if sse { self.shared.keepalive } else { Duration::ZERO },
@@ -272,7 +310,10 @@ impl Outcome {
 impl Drop for Outcome {
     fn drop(&mut self) {
         // The client left before the reply began, or upstream's future was dropped: what the user said still counts.
-        let _not_awaited = self.record(Ending::default());
+        if self.reservation.is_some() {
+            let used = self.used(Course::Gone);
+            let _not_awaited = self.record(Ending::default(), used);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::stage::Stage;
 use crate::access::{LimitTable, Taken};
 use crate::base::GatewayError;
 use crate::exchange::{Call, Funded};
-use crate::jobs::{Outbox, Slot};
+use crate::jobs::{Journal, Line, Outbox, Slot};
 
 /// Tokens that a reply is taken to have when the client does not limit it.
 const DEFAULT_REPLY: u64 = 1_024;
@@ -20,6 +20,8 @@ pub struct Reservation {
     pub full: bool,
     /// What it took of its key's limits.
     pub taken: Taken,
+    /// A line of the journal, for what leaves nothing in the outbox; `None` = no books are kept, or there was no line.
+    pub line: Option<Line>,
 }
 
 /// Takes what the request needs of its key's limits, and a place in the outbox, before any work is done: so the end of the
@@ -28,13 +30,14 @@ pub struct Reservation {
 pub struct Reserve {
     outbox: Option<Outbox>,
     limits: Arc<LimitTable>,
+    journal: Option<Journal>,
 }
 
 impl Reserve {
-    /// Reserves in `outbox` (nothing is recorded where there is none) and of what `limits` leave to the key.
+    /// Reserves in `outbox` (nothing is recorded where there is none) and of what `limits` leave to the key, and a line of `journal`.
     #[must_use]
-    pub fn new(outbox: Option<Outbox>, limits: Arc<LimitTable>) -> Self {
-        Self { outbox, limits }
+    pub fn new(outbox: Option<Outbox>, limits: Arc<LimitTable>, journal: Option<Journal>) -> Self {
+        Self { outbox, limits, journal }
     }
 }
 
@@ -62,6 +65,7 @@ impl Stage<Call> for Reserve {
         let outbox = self.outbox.as_ref().filter(|_| wanted);
         let slot = outbox.and_then(Outbox::reserve);
         let full = outbox.is_some() && slot.is_none();
-        Ok(Funded { call: Arc::new(call), reservation: Reservation { slot, full, taken } })
+        let line = self.journal.as_ref().and_then(Journal::reserve);
+        Ok(Funded { call: Arc::new(call), reservation: Reservation { slot, full, taken, line } })
     }
 }

@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use super::body::BodyError;
+use super::books::Output;
 use super::record::{Ending, Outcome};
 use crate::jobs::Committed;
 use crate::telemetry::{Held, Metrics};
@@ -63,6 +64,7 @@ pub(super) struct Tee {
     error: Option<BodyError>,
     keepalive: Duration,
     last: Instant,
+    first: Option<std::time::Instant>,
     silence: Option<Pin<Box<Sleep>>>,
     metrics: Arc<Metrics>,
     _open: Option<Held>,
@@ -91,6 +93,7 @@ impl Tee {
             error: None,
             keepalive: options.keepalive,
             last: Instant::now(),
+            first: None,
             silence: None,
             _open: options.sse.then(|| metrics.stream_open()),
             metrics,
@@ -100,6 +103,7 @@ impl Tee {
     /// Takes bytes from upstream.
     fn take(&mut self, bytes: Bytes) {
         self.last = Instant::now();
+        self.first.get_or_insert_with(|| self.last.into_std());
         match &mut self.relay {
             Relay::Stream(relay) => {
                 self.out.extend(relay.push(bytes));
@@ -141,20 +145,20 @@ impl Tee {
         let Some(outcome) = self.outcome.take() else {
             return;
         };
-        let committed = outcome.finish(self.ending(complete));
+        let committed = outcome.finish(self.ending(complete, false));
         if let Some(committed) = committed {
             self.wait =
                 Some(Wait { committed: Box::pin(committed), due: Box::pin(tokio::time::sleep(self.commit_wait)) });
         }
     }
 
-    fn ending(&self, complete: bool) -> Ending {
-        let reply: &Reply = match &self.relay {
-            Relay::Stream(relay) => relay.reply(),
-            Relay::Json(relay) => relay.reply(),
+    fn ending(&self, complete: bool, client_left: bool) -> Ending {
+        let (reply, bytes): (&Reply, u64) = match &self.relay {
+            Relay::Stream(relay) => (relay.reply(), 0),
+            Relay::Json(relay) => (relay.reply(), relay.passed()),
         };
         let text = reply.choices.first().map(|choice| choice.text.clone()).filter(|text| !text.is_empty());
-        Ending { text, usage: reply.usage, complete }
+        Ending { text, usage: reply.usage, complete, client_left, first: self.first, output: Output::of(reply, bytes) }
     }
 
     fn held(&mut self) -> Bytes {
@@ -271,7 +275,7 @@ impl Drop for Tee {
             Relay::Json(_) => false,
         };
         if let Some(outcome) = self.outcome.take() {
-            let _not_awaited = outcome.finish(self.ending(complete));
+            let _not_awaited = outcome.finish(self.ending(complete, true));
         }
     }
 }

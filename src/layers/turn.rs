@@ -9,7 +9,7 @@ use crate::context::Fitted;
 use crate::conversation::{self, fence};
 use crate::exchange::{Call, MemoryOutcome, Recall};
 use crate::memory::{Said, Speaker, Turn};
-use crate::store::{Finished, Shown, StateKey, TurnState};
+use crate::store::{Finished, Shown, StateKey, TurnState, UsageRow};
 use crate::wire::Role;
 
 /// How long a conversation state is kept, in seconds: 7 days.
@@ -45,6 +45,8 @@ pub(super) struct Ended {
     pub(super) trace: bool,
     /// When it ended.
     pub(super) at: Time,
+    /// What it used.
+    pub(super) usage: Option<Box<UsageRow>>,
 }
 
 /// Returns the state to keep for the newest user turn; `None` where memory is not read, or there is no user turn.
@@ -69,7 +71,7 @@ pub(super) fn state(call: &Call, recall: &Recall, fitted: &Fitted) -> Option<(St
 
 /// Puts together what one exchange leaves in the outbox.
 pub(super) fn finished(call: &Call, recall: &Recall, answered: Option<&Answered>, ended: Ended) -> Option<Finished> {
-    let Ended { state, reply, complete, trace, at } = ended;
+    let Ended { state, reply, complete, trace, at, usage } = ended;
     let scope = call.identity.scope.clone()?;
     let write = call.identity.memory.write;
     let shown = answered.filter(|_| trace).map(|answered| Shown {
@@ -96,6 +98,7 @@ pub(super) fn finished(call: &Call, recall: &Recall, answered: Option<&Answered>
         turn: if write { turn(call, recall, answered, reply, complete) } else { None },
         shown,
         state: state.filter(|_| write),
+        usage,
     })
 }
 

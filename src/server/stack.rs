@@ -57,7 +57,7 @@ where
             subjects: Some(Arc::clone(&app.subjects)),
         }) // -> Call
         // The key's limits and a place in the outbox, taken before any work is done and spent exactly once.
-        .then(Reserve::new(app.recording(), Arc::clone(&app.limits))) // -> Funded
+        .then(Reserve::new(app.recording(), Arc::clone(&app.limits), app.journal.clone())) // -> Funded
         // Memory is best effort: a failed or slow recall yields none, and is counted.
         .then(app.recall_stage()); // -> Recalled
 
@@ -81,6 +81,8 @@ where
             commit_wait: app.settings.commit_wait,
             keepalive: app.settings.keepalive,
             trace: app.settings.trace,
+            counter: Arc::clone(&app.counter),
+            books: app.journal.is_some(),
         })) // Recalled -> Recalled<()>, wraps the body
         // Aliases, attempts, and in each of them Fit and Send.
         .service(upstream);

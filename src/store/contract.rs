@@ -15,6 +15,7 @@ pub(crate) mod outbox;
 pub(crate) mod scopes;
 pub(crate) mod targets;
 pub(crate) mod upkeep;
+pub(crate) mod usage;
 pub(crate) mod windows;
 
 use std::any::Any;
@@ -134,6 +135,13 @@ macro_rules! contract_suite {
             targets { a_target_is_found_as_it_was_put_with_the_next_revision
                       a_target_of_another_revision_is_not_overwritten
                       of_very_many_targets_the_oldest_are_forgotten }
+            usage { what_was_booked_is_summed_up_in_order
+                    a_row_is_booked_once
+                    groups_come_in_pieces_and_only_of_what_was_asked
+                    what_has_no_price_is_in_no_amount
+                    what_was_learned_from_is_booked_with_it
+                    an_erased_subject_is_taken_out_and_does_not_come_back
+                    old_rows_are_swept_and_no_more_than_asked }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

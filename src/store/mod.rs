@@ -13,6 +13,7 @@ pub mod sqlite;
 mod types;
 mod unreachable;
 mod upkeep;
+mod usage;
 mod windows;
 
 use async_trait::async_trait;
@@ -24,6 +25,9 @@ pub use types::{
 };
 pub use unreachable::Unreachable;
 pub use upkeep::{Audit, Audited, Change, Changed, Forgetting, Forgotten, SubjectUse};
+pub use usage::{
+    UsageBy, UsageGroup, UsageOutcome, UsageQuery, UsageRow, UsageStore, UsageSums, UsageTimes, UsageTokens,
+};
 pub use windows::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
@@ -46,6 +50,7 @@ pub trait Store:
     + ChangeStore
     + UpkeepStore
     + TargetStore
+    + UsageStore
 {
 }
 impl<T> Store for T where
@@ -60,6 +65,7 @@ impl<T> Store for T where
         + ChangeStore
         + UpkeepStore
         + TargetStore
+        + UsageStore
 {
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::UsageRow;
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, ProposalId, Time};
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
@@ -26,6 +27,8 @@ pub struct Finished {
     pub shown: Option<Shown>,
     /// The conversation state that came up with it.
     pub state: Option<(StateKey, TurnState)>,
+    /// What it used; booked in the same transaction.
+    pub usage: Option<Box<UsageRow>>,
 }
 
 /// Names a conversation state: equal prefixes share it, inside a scope.
@@ -268,7 +271,7 @@ pub struct Proposal {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Erased {
     /// Rows per kind: `facts`, `history`, `episodes`, `outbox`, `dead_letters`, `proposals`, `states`, `digests`,
-    /// `exchanges`, `window_turns`, `windows`.
+    /// `exchanges`, `window_turns`, `windows`; under `usage` the rows that no longer say for whom they were.
     pub counts: BTreeMap<&'static str, u64>,
     /// Whether no file holds the erased bytes any more.
     pub complete: bool,

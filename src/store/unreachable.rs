@@ -11,6 +11,7 @@ use super::{
 use super::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
+use super::{UsageGroup, UsageQuery, UsageRow, UsageStore};
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
@@ -299,6 +300,21 @@ impl TargetStore for Unreachable {
     }
 
     async fn put_target(&self, _: &TargetRecord) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl UsageStore for Unreachable {
+    async fn book(&self, _: &[UsageRow]) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn usage(&self, _: &UsageQuery) -> Result<Vec<UsageGroup>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn sweep_usage(&self, _: Time, _: u32) -> Result<u64, StoreError> {
         self.unavailable()
     }
 }

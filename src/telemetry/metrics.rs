@@ -16,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::books::BookCounters;
 use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
@@ -179,6 +180,8 @@ pub struct Metrics {
     pub overflows: Counters<OverflowOutcome>,
     /// What was learned about targets.
     pub targets: Arc<TargetGauges>,
+    /// What exchanges used, by target.
+    pub books: BookCounters,
     /// Panics that were caught.
     pub panics: Counter,
     /// Questions of our own to models, by what they were for and how they ended.
@@ -288,6 +291,7 @@ impl Metrics {
                 "Requests that upstream found larger than its window, by what became of them",
             ),
             targets: Arc::new(TargetGauges::register(&mut r)),
+            books: BookCounters::register(&mut r),
             panics: counter(&mut r, "panics", "Panics that were caught"),
             asks: Counters2::register(&mut r, "ask", "Questions of our own to models by purpose and how they ended"),
             ask_tokens: Counters2::register(&mut r, "ask_tokens", "Tokens of those questions and their answers"),
@@ -399,6 +403,7 @@ fn gauge_f64(registry: &mut Registry, name: &str, help: &str) -> Gauge<f64, Atom
 
 #[cfg(test)]
 mod tests {
+    use super::super::books::Used;
     use super::*;
 
     #[test]
@@ -437,6 +442,21 @@ mod tests {
         }
         assert_eq!(metrics.requests.get(Route::Other, Outcome::Cut), 1);
         assert_eq!(metrics.render().lines().count(), before);
+    }
+
+    #[test]
+    fn what_a_target_used_is_counted_under_its_name_and_all_others_together() {
+        let metrics = Metrics::new();
+        metrics.books.declare(["p/known"]);
+        let tokens = [(Direction::Input, 7), (Direction::Output, 0)];
+        metrics.books.add(&Used { target: Some("p/known"), tokens: &tokens, cost_nanos: Some(1_500_000_000) });
+        metrics.books.add(&Used { target: Some("p/made up"), tokens: &tokens, cost_nanos: None });
+        metrics.books.add(&Used { target: None, tokens: &tokens, cost_nanos: None });
+        let text = metrics.render();
+        assert!(text.contains("backstory_target_tokens_total{target=\"p/known\",direction=\"input\"} 7\n"), "{text}");
+        assert!(text.contains("backstory_target_cost_dollars_total{target=\"p/known\"} 1.5\n"), "{text}");
+        assert!(text.contains("backstory_target_unpriced_total{target=\"other\"} 1\n"), "{text}");
+        assert!(!text.contains("made up"));
     }
 
     #[test]

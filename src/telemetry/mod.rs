@@ -4,12 +4,14 @@
 //! memory, a key or an id as a label: labels are closed sets, so that the number of series is fixed at compile time (of
 //! configured targets: when the configuration is read).
 
+mod books;
 mod init;
 pub mod labels;
 mod metrics;
 pub mod names;
 mod targets;
 
+pub use books::{BookCounters, Used};
 pub use init::{LogFormat, init};
 pub use labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 pub use labels::{

@@ -577,6 +577,7 @@ async fn an_exchange_and_its_proposals_can_be_looked_up_by_their_own_subject() {
         turn: Some(turn(exchange, at)),
         shown: Some(shown(exchange, at)),
         state: None,
+        usage: None,
     };
     api.store.append(&[done]).await.unwrap();
     let lease = std::time::Duration::from_secs(60);

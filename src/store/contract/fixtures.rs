@@ -49,6 +49,7 @@ pub(crate) fn finished(n: u128, scope: &Scope) -> Finished {
         turn: Some(turn(n, scope)),
         shown: None,
         state: None,
+        usage: None,
     }
 }
 

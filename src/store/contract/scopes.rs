@@ -87,6 +87,7 @@ pub(crate) async fn erasure_takes_everything_and_counts_it(store: &dyn Store) {
         ("exchanges", 1),
         ("window_turns", 1),
         ("windows", 1),
+        ("usage", 1),
     ];
     assert_eq!(erased.counts, expected.into_iter().collect());
 
@@ -219,6 +220,8 @@ pub(super) async fn fill(store: &dyn Store, scope: &Scope) {
     two.turn.as_mut().unwrap().user[0].text = "statement number 2: 我住在上海 \u{1f600}".to_owned();
     two.shown = Some(shown(base + 2));
     two.state = Some(state(scope, 7, 1));
+    let used = super::usage::row_of(0, scope);
+    two.usage = Some(Box::new(crate::store::UsageRow { exchange: ExchangeId(base + 2), ..used }));
     store.append(&[two]).await.unwrap();
     keep_digest(store, scope, [5; 32], [6; 32], "They live in Oslo.").await;
 }

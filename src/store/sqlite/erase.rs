@@ -58,6 +58,10 @@ const RAISE_EPOCH: &str = "
         erased_at = ?2, subject = NULL
     WHERE id = ?1";
 
+/// What was used stays in the books; for whom does not.
+const FORGET_WHO: &str = "
+    UPDATE usage SET subject = NULL, conversation = NULL WHERE tenant = ?1 AND namespace = ?2 AND subject = ?3";
+
 const SIZE: &str = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
 
 const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -71,7 +75,8 @@ impl SqliteStore {
         let row = ensure_one(&mut tx, scope).await?;
         let hashes = self.words(&mut tx, scope, row.id).await?;
         tombstone::leave(&mut tx, row.id, &hashes, now).await?;
-        let counts = delete_all(&mut tx, row, now).await?;
+        let mut counts = delete_all(&mut tx, row, now).await?;
+        counts.insert("usage", forget_who(&mut tx, scope).await?);
         let subject = tombstone::subject_hash(&self.salt, &scope.tenant, &scope.subject);
         sqlx::query(FORGET_USE).bind(&subject[..]).execute(&mut *tx).await.map_err(driver("erase"))?;
         commit(tx).await?;
@@ -131,6 +136,17 @@ impl SqliteStore {
     }
 }
 
+async fn forget_who(conn: &mut SqliteConnection, scope: &Scope) -> Result<u64, StoreError> {
+    let done = sqlx::query(FORGET_WHO)
+        .bind(scope.tenant.to_string())
+        .bind(scope.namespace.to_string())
+        .bind(scope.subject.to_string())
+        .execute(conn)
+        .await
+        .map_err(driver("erase"))?;
+    Ok(done.rows_affected())
+}
+
 async fn delete_all(
     conn: &mut SqliteConnection,
     row: ScopeRow,
@@ -170,6 +186,7 @@ mod tests {
         ("keys", "of tenants, not of people"),
         ("key_secrets", "of tenants, not of people"),
         ("model_spending", "tokens of a tenant's day"),
+        ("usage", "what was used stays in the books; FORGET_WHO takes out for whom"),
         ("subject_use", "deleted by the subject's hash, for all scopes at once"),
     ];
 

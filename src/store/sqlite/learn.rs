@@ -13,10 +13,11 @@ use super::error::driver;
 use super::row::{hex, json, rows};
 use super::scope::{ScopeRow, ensure, key, load};
 use super::script::Open;
+use super::usage::forget_subject;
 use super::write::{StoredFacts, Then, TurnPlace, TurnRow, Writes, execute};
 use crate::base::{ExchangeId, Time};
 use crate::memory::{Scope, Speaker};
-use crate::store::{Finished, LearnOutcome, Learned, StateKey, StoreError, TurnState};
+use crate::store::{Finished, LearnOutcome, Learned, StateKey, StoreError, TurnState, UsageRow};
 
 /// How long retries and tool loops of one user turn are known as the same, in milliseconds (design, section 4).
 pub(super) const SEEN_MILLIS: i64 = 10 * 60 * 1000;
@@ -234,6 +235,13 @@ impl<'a> GroupState<'a> {
     /// Takes in a finished exchange; what became of what it taught, when it is known what it taught.
     fn take(&mut self, finished: &'a Finished, learned: Option<&'a Learned>) -> Option<LearnOutcome> {
         let known = self.scopes.get(&finished.scope).copied()?;
+        if let Some(row) = &finished.usage {
+            let mut row = UsageRow::clone(row);
+            if known.erased_at.is_some_and(|erased| row.at <= erased) {
+                forget_subject(&mut row);
+            }
+            self.writes.usage(row);
+        }
         if let Some(shown) = &finished.shown
             && known.erased_at.is_none_or(|erased| shown.at > erased)
         {

@@ -30,6 +30,7 @@ mod targets;
 mod tests;
 mod tombstone;
 mod upkeep;
+mod usage;
 mod windows;
 mod write;
 

@@ -13,9 +13,10 @@ use sqlx::{Row, SqliteConnection};
 use super::error::driver;
 use super::row::{Bodies, Place, json, name, parse, rows};
 use super::script::{Bound, Table, run, script};
+use super::usage;
 use crate::base::{EpisodeId, ExchangeId, FactId, ProposalId, Time};
 use crate::memory::{Episode, FactChange, HistoryEntry};
-use crate::store::{Proposal, Shown, StoreError};
+use crate::store::{Proposal, Shown, StoreError, UsageRow};
 
 /// What is stored of a fact that is about to be changed.
 #[derive(Clone, Debug)]
@@ -116,6 +117,7 @@ pub(super) struct Writes {
     turns: Vec<TurnRow>,
     shown: Vec<(ExchangeId, i64, Time, String)>,
     waiting: Vec<(ExchangeId, i64, Time, String)>,
+    usage: Vec<UsageRow>,
     revisions: Vec<(i64, i64)>,
 }
 
@@ -133,7 +135,7 @@ struct EpisodeRow {
 
 /// What every exchange leaves. The order is that of [`Writes::bind`]. `OR FAIL`: a statement that fails need not be undone by itself, so SQLite
 /// keeps no journal for it; the transaction is undone as a whole.
-const TABLES: [Table; 5] = [
+const TABLES: [Table; 6] = [
     // One that is there already (the writer tried again after a commit whose answer was lost) stays as it is. A new row is due whatever the
     // clock says: it may jump back.
     Table {
@@ -169,6 +171,7 @@ const TABLES: [Table; 5] = [
                WHERE episodes.scope = excluded.scope",
     },
     Table { head: "UPDATE scopes SET revision = column2", columns: 2, rows: 1, tail: "AND scopes.id = column1" },
+    Table { head: usage::HEAD, columns: usage::N_COLUMNS, rows: 1, tail: "ON CONFLICT (exchange) DO NOTHING" },
 ];
 /// Where the episodes stand among them, and the revisions.
 const EPISODES: usize = 3;
@@ -271,6 +274,11 @@ impl Writes {
         self.waiting.push((exchange, scope, at, turn));
     }
 
+    /// Adds what an exchange used.
+    pub(super) fn usage(&mut self, row: UsageRow) {
+        self.usage.push(row);
+    }
+
     /// Sets the revision of a scope.
     pub(super) fn revision(&mut self, scope: i64, revision: i64) {
         self.revisions.push((scope, revision));
@@ -338,7 +346,7 @@ impl Writes {
     /// For how many exchanges a script would need room.
     fn exchanges(&self) -> usize {
         let episodes = self.episodes.len().div_ceil(TABLES[EPISODES].rows);
-        let others = [self.turns.len(), self.shown.len(), self.waiting.len(), self.revisions.len()];
+        let others = [self.turns.len(), self.shown.len(), self.waiting.len(), self.revisions.len(), self.usage.len()];
         others.into_iter().fold(episodes, usize::max)
     }
 
@@ -371,7 +379,8 @@ impl Writes {
                 .bind(row.last_used_at.map(|at| at.0))
                 .bind(row.retired_facts)
         });
-        fill(bound, &mut self.revisions, size, 2, |bound, (scope, revision)| bound.bind(scope).bind(revision))
+        bound = fill(bound, &mut self.revisions, size, 2, |bound, (scope, revision)| bound.bind(scope).bind(revision));
+        fill(bound, &mut self.usage, size, usage::N_COLUMNS, |bound, row| usage::bind(bound, &row))
     }
 }
 

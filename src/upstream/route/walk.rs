@@ -12,7 +12,7 @@ use super::prepare::Prepared;
 use super::send::{Answer, Failure};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::Fitted;
-use crate::exchange::{Call, Recalled, Routed};
+use crate::exchange::{Call, Recalled, Routed, Sent};
 use crate::telemetry::{OverflowOutcome, names};
 use crate::upstream::attempt::AttemptError;
 use crate::upstream::body::UpstreamBody;
@@ -67,6 +67,7 @@ impl Shared {
                 // Kept only for a repeat that may come.
                 let sent = if repeat + 1 < tries { prepared.clone() } else { prepared.take() };
                 let Some(sent) = sent else { break };
+                call.progress.sent(Self::progress(call, target, attempts, sent.fitted.as_ref()));
                 let outcome = self.attempt(request, target, sent, more).instrument(span).await;
                 match outcome {
                     Ok((response, prepared)) => {
@@ -173,6 +174,24 @@ impl Shared {
         // What was sent is not needed any more, however long the reply takes.
         let fitted = prepared.fitted.map(|fitted| Fitted { body: Bytes::new(), ..fitted });
         Routed { response, fitted, target: target.label.clone(), attempts, withhold_usage: prepared.asked_usage }
+    }
+
+    /// What the books need to know of an attempt.
+    fn progress(call: &Call, target: &Target, attempts: u32, fitted: Option<&Fitted>) -> Sent {
+        let sent = Sent {
+            target: target.label.clone(),
+            price: target.price,
+            rules: target.fit.rules(),
+            attempts,
+            overhead: call.stamp.started.elapsed(),
+            input: None,
+            memory: 0,
+            cut: 0,
+        };
+        match fitted {
+            Some(fitted) => sent.with_figures(&fitted.report),
+            None => sent,
+        }
     }
 }
 

@@ -85,6 +85,8 @@ async fn fill(store: &SqliteStore, scope: &Scope, round: u128, word: &str) {
             key.prefix[1] = round as u8;
             state.profile = text("profile").into();
             finished.state = Some((key, state));
+            let used = crate::store::contract::usage::row_of(0, scope);
+            finished.usage = Some(Box::new(crate::store::UsageRow { exchange: finished.exchange, ..used }));
             finished
         })
         .collect();

@@ -1,0 +1,32 @@
+-- What each exchange used and cost. Ids begin with the time, so rows come in order and a span of time is a range of ids.
+-- An erasure takes subject and conversation out and leaves the rest. Money is in billionths of a US dollar, times are in microseconds.
+CREATE TABLE usage (
+    exchange     TEXT NOT NULL PRIMARY KEY,
+    at           INTEGER NOT NULL,             -- when the request arrived, in milliseconds since 1970
+    tenant       TEXT NOT NULL,
+    namespace    TEXT NOT NULL,
+    key          TEXT NOT NULL,                -- what people call it, never the key
+    subject      TEXT,
+    conversation TEXT,
+    operation    TEXT NOT NULL,                -- chat, embeddings
+    model        TEXT NOT NULL,                -- what the client asked for
+    target       TEXT,                         -- provider/model that answered, or was asked last; none: nobody was asked
+    attempts     INTEGER NOT NULL,
+    stream       INTEGER NOT NULL,
+    status       INTEGER NOT NULL,             -- of the reply; 499: the client left before there was one
+    outcome      TEXT NOT NULL,                -- complete, cut, aborted, failed, refused
+    estimated    INTEGER NOT NULL,             -- upstream did not say what it counted: these are our own figures
+    input        INTEGER NOT NULL,
+    cached       INTEGER NOT NULL,
+    cache_write  INTEGER NOT NULL,
+    reasoning    INTEGER NOT NULL,
+    output       INTEGER NOT NULL,
+    memory       INTEGER NOT NULL,             -- tokens of memory in the input
+    cut          INTEGER NOT NULL,             -- tokens that were cut from the input
+    cost         INTEGER,                      -- none: the price is not known
+    memory_cost  INTEGER,                      -- what the tokens of memory cost, as input that no cache has
+    saved        INTEGER,                      -- what the tokens that were cut would have cost
+    total_us     INTEGER NOT NULL,
+    first_us     INTEGER,                      -- until the first byte of the reply's body
+    overhead_us  INTEGER NOT NULL              -- until the request was sent on for the first time
+) WITHOUT ROWID;
