@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use http::HeaderMap;
+
 /// What went wrong, as far as a client can act on it. It decides status, `type` and `code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -119,13 +121,21 @@ pub struct GatewayError {
     pub param: Option<String>,
     /// When it is worth trying again, for `Retry-After`.
     pub retry_after: Option<Duration>,
+    told: Option<Box<Told>>,
     source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What is told of an error beside what its kind says.
+#[derive(Default)]
+struct Told {
+    words: Option<(&'static str, &'static str)>,
+    headers: HeaderMap,
 }
 
 impl GatewayError {
     /// Makes an error of a kind with a text that the client may read.
     pub fn new(kind: ErrorKind, public: impl Into<String>) -> Self {
-        Self { kind, public: public.into(), param: None, retry_after: None, source: None }
+        Self { kind, public: public.into(), param: None, retry_after: None, told: None, source: None }
     }
 
     /// Names the request member or header at fault.
@@ -140,6 +150,44 @@ impl GatewayError {
     pub fn with_retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
+    }
+
+    /// Says `type` and `code` of the envelope, where they are not those of the kind.
+    #[must_use]
+    pub fn with_words(mut self, openai_type: &'static str, code: &'static str) -> Self {
+        self.told.get_or_insert_default().words = Some((openai_type, code));
+        self
+    }
+
+    /// Adds headers to the answer, in place of those of the same name.
+    #[must_use]
+    pub fn with_headers(mut self, headers: HeaderMap) -> Self {
+        if !headers.is_empty() {
+            self.told.get_or_insert_default().headers.extend(headers);
+        }
+        self
+    }
+
+    /// The `type` member of OpenAI's error envelope.
+    #[must_use]
+    pub fn openai_type(&self) -> &'static str {
+        self.words().map_or_else(|| self.kind.openai_type(), |(openai_type, _)| openai_type)
+    }
+
+    /// The `code` member of OpenAI's error envelope.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.words().map_or_else(|| self.kind.code(), |(_, code)| code)
+    }
+
+    /// The headers that belong to the answer, beside those of every error.
+    #[must_use]
+    pub fn headers(&self) -> Option<&HeaderMap> {
+        self.told.as_ref().map(|told| &told.headers)
+    }
+
+    fn words(&self) -> Option<(&'static str, &'static str)> {
+        self.told.as_ref().and_then(|told| told.words)
     }
 
     /// Adds the cause, which is logged and never sent.

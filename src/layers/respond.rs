@@ -21,6 +21,7 @@ use crate::telemetry::{Label, Metrics, Outcome, Route, names};
 use crate::wire::fault::envelope;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// A request with its names and times.
 #[derive(Debug)]
@@ -139,6 +140,12 @@ pub fn respond(error: &GatewayError, request_id: RequestId) -> Response<ReplyBod
         // Whole seconds, rounded up: a client that waits so long does not come too early.
         let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        // OpenAI's own SDKs look here first.
+        let millis = u64::try_from(after.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+        reply.headers_mut().insert(RETRY_AFTER_MS, HeaderValue::from(millis.max(1)));
+    }
+    if let Some(headers) = error.headers() {
+        reply.headers_mut().extend(headers.clone());
     }
     reply
 }

@@ -19,13 +19,13 @@ const MASK: &[u8] = b"***";
 /// The shape is that of the OpenAI API reference; `param` is `null` when no member is at fault.
 #[must_use]
 pub fn envelope(error: &GatewayError) -> Bytes {
-    Bytes::from(object(&error.public, error.kind.openai_type(), error.param.as_deref(), error.kind.code()))
+    Bytes::from(object(&error.public, error.openai_type(), error.param.as_deref(), error.code()))
 }
 
 /// Returns the same envelope as one server-sent event, for a stream that has already begun.
 #[must_use]
 pub fn event(error: &GatewayError) -> Bytes {
-    let json = object(&error.public, error.kind.openai_type(), error.param.as_deref(), error.kind.code());
+    let json = object(&error.public, error.openai_type(), error.param.as_deref(), error.code());
     Bytes::from(format!("data: {json}\n\n"))
 }
 
