@@ -22,6 +22,7 @@ use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
     PromptPart, PromptTurn, RecallOutcome, Route, Swept,
 };
+use super::labels::{Limit, LimitOf};
 use super::targets::TargetGauges;
 
 /// The content type of [`Metrics::render`].
@@ -198,6 +199,13 @@ pub struct Metrics {
     window_turns_waiting: Gauge,
     windows_capped: Gauge,
     windows_oldest_seconds: Gauge<f64, AtomicU64>,
+    /// Requests refused, by the limit and whose it is.
+    pub limited: Counters2<Limit, LimitOf>,
+    /// Requests under a limit of money whose cost nobody knows.
+    pub limit_unpriced: Counter,
+    /// Uses of the day and the month that could not be written when they should have been.
+    pub budget_write_failures: Counter,
+    limit_accounts: Gauge,
     store_degraded: Gauge<i64, AtomicI64>,
 }
 
@@ -306,6 +314,18 @@ impl Metrics {
             window_turns_waiting: gauge(&mut r, "window_turns_waiting", "Exchanges in those windows"),
             windows_capped: gauge(&mut r, "windows_capped", "Windows of tenants whose tokens of the day are used up"),
             windows_oldest_seconds: gauge_f64(&mut r, "windows_oldest_seconds", "Age of the oldest of those windows"),
+            limited: Counters2::register(&mut r, "limited", "Requests refused, by the limit and whose it is"),
+            limit_unpriced: counter(
+                &mut r,
+                "limit_unpriced",
+                "Requests under a limit of money whose cost is not known: counted in tokens alone",
+            ),
+            budget_write_failures: counter(
+                &mut r,
+                "budget_write_failures",
+                "Times that uses of the day and the month could not be written",
+            ),
+            limit_accounts: gauge(&mut r, "limit_accounts", "Keys, people, tenants and models whose use is held"),
             store_degraded: gauge(
                 &mut r,
                 "store_degraded",
@@ -347,6 +367,11 @@ impl Metrics {
         level(&self.window_turns_waiting, turns);
         level(&self.windows_capped, capped);
         self.windows_oldest_seconds.set(oldest.map_or(0.0, |age| age.as_secs_f64()));
+    }
+
+    /// Says of how many keys, people, tenants and models the use is held.
+    pub fn set_limit_accounts(&self, accounts: usize) {
+        self.limit_accounts.set(i64::try_from(accounts).unwrap_or(i64::MAX));
     }
 
     /// Says whether the store can be used.
