@@ -3,6 +3,7 @@
 //! A backend joins with one line, `contract_suite!(name, opener)`, where the opener is an async function, named by its full path, that returns
 //! an [`Opened`] of a fresh, empty store. A new method of a trait comes with a function here.
 
+pub(crate) mod budgets;
 pub(crate) mod changes;
 pub(crate) mod digests;
 pub(crate) mod episodes;
@@ -142,6 +143,10 @@ macro_rules! contract_suite {
                     what_was_learned_from_is_booked_with_it
                     an_erased_subject_is_taken_out_and_does_not_come_back
                     old_rows_are_swept_and_no_more_than_asked }
+            budgets { what_was_used_adds_up_and_is_told_at_once
+                      what_was_used_never_reads_as_less_than_nothing
+                      it_is_known_when_use_was_written_last
+                      what_is_over_is_forgotten_and_no_more_than_asked }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

@@ -6,6 +6,7 @@
 //!
 //! Start with [`Store`], then `sqlite/`.
 
+mod budgets;
 #[cfg(test)]
 pub(crate) mod contract;
 mod error;
@@ -18,6 +19,7 @@ mod windows;
 
 use async_trait::async_trait;
 
+pub use budgets::{BudgetStore, BudgetTotal, BudgetUse};
 pub use error::StoreError;
 pub use types::{
     Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, KeyHash, LearnOutcome,
@@ -51,6 +53,7 @@ pub trait Store:
     + UpkeepStore
     + TargetStore
     + UsageStore
+    + BudgetStore
 {
 }
 impl<T> Store for T where
@@ -66,6 +69,7 @@ impl<T> Store for T where
         + UpkeepStore
         + TargetStore
         + UsageStore
+        + BudgetStore
 {
 }
 

@@ -8,6 +8,7 @@ use super::{
     Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Settled, Shown, StateKey, StateStore,
     StoreError, StoredKey, SubjectUse, TargetRecord, TargetStore, TurnState, UpkeepStore,
 };
+use super::{BudgetStore, BudgetTotal, BudgetUse};
 use super::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
@@ -315,6 +316,25 @@ impl UsageStore for Unreachable {
     }
 
     async fn sweep_usage(&self, _: Time, _: u32) -> Result<u64, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl BudgetStore for Unreachable {
+    async fn budget_totals(&self, _: &str, _: &[String]) -> Result<Vec<BudgetTotal>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn add_budget_use(&self, _: &[BudgetUse], _: Time) -> Result<Vec<BudgetTotal>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn budgets_written_at(&self) -> Result<Option<Time>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn forget_budgets(&self, _: Time, _: u32) -> Result<u64, StoreError> {
         self.unavailable()
     }
 }

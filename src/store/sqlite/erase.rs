@@ -187,6 +187,7 @@ mod tests {
         ("key_secrets", "of tenants, not of people"),
         ("model_spending", "tokens of a tenant's day"),
         ("usage", "what was used stays in the books; FORGET_WHO takes out for whom"),
+        ("budgets", "sums under a salted hash, gone a week after their month; who erases does not get a new budget"),
         ("subject_use", "deleted by the subject's hash, for all scopes at once"),
     ];
 

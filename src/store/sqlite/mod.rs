@@ -9,6 +9,7 @@
 //!
 //! Start with [`SqliteStore::open`], then `outbox.rs` and `learn.rs`, which carry the load.
 
+mod budgets;
 mod changes;
 mod episodes;
 mod erase;
