@@ -6,6 +6,7 @@ mod embed;
 mod keep;
 mod keys;
 mod learn;
+mod limits;
 mod summaries;
 mod windows;
 
@@ -66,7 +67,7 @@ pub struct App {
     pub stored_keys: Option<Arc<StoredKeys>>,
     /// SHA-256 of the admin key; `None` = the admin API is off.
     pub admin_key: Option<[u8; 32]>,
-    /// What each key may still use.
+    /// What each key, person, tenant and model may still use.
     pub limits: Arc<LimitTable>,
     /// Where a model's name leads.
     pub routes: Arc<Routes>,

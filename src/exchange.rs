@@ -3,11 +3,15 @@
 //! Each stage takes the value of the step before and gives the next, so a stack in the wrong order does not compile:
 //! `http::Request` → [`Authenticated`] → [`Decoded`] → [`Call`] → [`Funded`] → [`Recalled`] → [`Routed`] → `http::Response`.
 
+mod limits;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::HeaderMap;
+
+pub use limits::{Limits, Reserved, ReservedTokens};
 
 use crate::base::{ExchangeId, FactId, RequestId, Secret, Time};
 use crate::context::{Fitted, Notes, Policy, PolicyChanges, Report};
@@ -61,26 +65,9 @@ pub struct Principal {
     /// What people call the key; never the key.
     pub key_name: Arc<str>,
     /// What it may use.
-    pub limits: LimitRules,
-}
-
-/// What a key may use; `None` = no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitRules {
-    /// Requests at a time, each until its reply ends.
-    pub max_concurrency: Option<u32>,
-    /// Requests a minute.
-    pub requests_per_minute: Option<u32>,
-    /// Tokens a minute, input and output together; then upstream is asked what they were.
-    pub tokens_per_minute: Option<u32>,
-}
-
-impl LimitRules {
-    /// Whether nothing is limited.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+    pub limits: Limits,
+    /// What each of its subjects may use.
+    pub each_subject: Limits,
 }
 
 /// How the subject of a request is found.
@@ -280,6 +267,8 @@ pub struct Call {
     pub policy: Policy,
     /// A lower budget asked for in the request's header, in tokens.
     pub budget_header: Option<usize>,
+    /// What it holds of its limits, where tokens are limited.
+    pub reserved: ReservedTokens,
     /// What was sent on of it.
     pub progress: Progress,
 }
@@ -418,6 +407,8 @@ pub struct Routed<B> {
     pub fitted: Option<Fitted>,
     /// The target that answered, as `provider/model`.
     pub target: String,
+    /// What it costs; `None` = not known.
+    pub price: Option<Price>,
     /// How many attempts were made.
     pub attempts: u32,
     /// Whether we asked for usage although the client did not: the extra event is withheld.

@@ -140,7 +140,7 @@ fn is_usable(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::context::PolicyChanges;
-    use crate::exchange::{LimitRules, MemoryApi};
+    use crate::exchange::{Limits, MemoryApi};
     use crate::memory::Sensitivity;
 
     fn principal() -> Principal {
@@ -164,7 +164,8 @@ mod tests {
             budget: PolicyChanges::default(),
             key: 0,
             key_name: "k".into(),
-            limits: LimitRules::default(),
+            limits: Limits::default(),
+            each_subject: Limits::default(),
         }
     }
 

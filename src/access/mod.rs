@@ -2,8 +2,8 @@
 //!
 //! [`Keys`] turns a credential into a [`Principal`](crate::exchange::Principal): from the config, or from the store
 //! ([`StoredKeys`], held in the process for a few seconds). [`identify()`] finds the subject, the namespace and the
-//! memory switches of a request. [`Limits`] are what a key may use in a minute. [`issue`] makes keys.
-//! Memories are never read here.
+//! memory switches of a request. [`LimitTable`] says what each may use.
+//! [`issue`] makes keys. Memories are never read here.
 
 mod identify;
 pub mod issue;
@@ -16,6 +16,6 @@ mod testing;
 
 pub use identify::{BodyNames, identify};
 pub use keys::{ClientMode, Keys, VirtualKeys, fingerprint};
-pub use limits::{LimitTable, Limits, Taken};
+pub use limits::{Accounts, Asking, LimitRules, LimitTable, Need, Running, Spent, Standing, Taken, keep_budgets};
 pub use stored::{KEY_STALENESS, ReadKey, StoredKeys};
 pub use subjects::{OTHERS, Subjects};

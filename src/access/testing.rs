@@ -1,7 +1,7 @@
 //! What the tests of this module share.
 
 use crate::context::PolicyChanges;
-use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, Switch};
+use crate::exchange::{Limits, MemoryApi, Principal, SubjectRule, Switch};
 use crate::memory::Sensitivity;
 
 /// Someone of a tenant who may do everything that needs no grant.
@@ -21,6 +21,7 @@ pub(super) fn principal(tenant: &str) -> Principal {
         budget: PolicyChanges::default(),
         key: 0,
         key_name: "k".into(),
-        limits: LimitRules::default(),
+        limits: Limits::default(),
+        each_subject: Limits::default(),
     }
 }

@@ -14,10 +14,11 @@ use super::embed::embedder_of;
 use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
 use super::learn::{Cached, decide};
+use super::limits::limits;
 use super::summaries::Bridge;
 use super::windows::Model;
 use super::{App, Settings};
-use crate::access::{LimitTable, StoredKeys, Subjects};
+use crate::access::{StoredKeys, Subjects, keep_budgets};
 use crate::base::{Clock, Random};
 use crate::config::{self, Config, Env, ProviderKey};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
@@ -193,6 +194,11 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         tracker.spawn(note_used_keys(keys, halt.clone()));
     }
 
+    let limits = limits(config, salt, &store, &metrics);
+    if degraded.is_none() {
+        tracker.spawn(keep_budgets(Arc::clone(&limits), Arc::clone(&clock), halt.clone()));
+    }
+
     let routes = Arc::new(routes(config, &providers));
     let counter = Arc::new(Counter::new(COUNT_CACHE_BYTES));
     // The vocabularies take a moment to load, which the first request should not have to wait for.
@@ -254,7 +260,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         keys: Arc::new(keys(config, salt, stored_keys.clone())),
         stored_keys,
         admin_key: config.admin.key.as_ref().map(|key| config::Key::hash(key.expose())),
-        limits: Arc::new(LimitTable::default()),
+        limits,
         subjects,
         permits: Arc::new(Semaphore::new(config.server.max_concurrency.min(Semaphore::MAX_PERMITS))),
         settings: Settings {

@@ -9,7 +9,7 @@ use super::build::policy_changes;
 use crate::access::{ClientMode, Keys, StoredKeys, VirtualKeys};
 use crate::config::{self, Config};
 use crate::context::PolicyChanges;
-use crate::exchange::{LimitRules, MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
+use crate::exchange::{Limits, MemoryApi, Principal, SubjectRule, SubjectSource, Switch};
 use crate::memory::Sensitivity;
 use crate::store::StoredKey;
 
@@ -43,7 +43,8 @@ pub(super) fn keys(config: &Config, salt: [u8; 32], stored: Option<Arc<StoredKey
             budget: PolicyChanges::default(),
             key: 0,
             key_name: "client".into(),
-            limits: LimitRules::default(),
+            limits: Limits::default(),
+            each_subject: Limits::default(),
         };
         let fixed_tenant = config.file.is_none();
         return Keys::Client(Box::new(ClientMode { template, fixed_tenant, salt }));
@@ -107,11 +108,8 @@ fn principal(key: &config::Key, name: u128, key_name: &str) -> Principal {
         budget: policy_changes(&key.budget),
         key: name,
         key_name: key_name.into(),
-        limits: LimitRules {
-            max_concurrency: key.max_concurrency,
-            requests_per_minute: key.requests_per_minute,
-            tokens_per_minute: key.tokens_per_minute,
-        },
+        limits: key.limits,
+        each_subject: key.each_subject,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::error::ConfigError;
 use super::key::NO_SUBJECT;
 use super::provider::{ProviderKey, Target, parse_http_url};
+use super::spending;
 use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Overrides, Provider, StoreUrl, VectorsEngine};
 use crate::tokens::{ModelTable, PriceChanges};
@@ -54,6 +55,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<ConfigError>) {
     providers(config, errors);
     models(config, errors);
     keys(config, errors);
+    spending::check(config, errors);
     own_calls(config, errors);
     critical_keys(config, errors);
     if config.vectors.engine == VectorsEngine::Pgvector && !matches!(config.store.url, StoreUrl::Postgres(_)) {

@@ -7,9 +7,11 @@ use sha2::{Digest, Sha256};
 
 use super::env::Env;
 use super::error::{ConfigError, ConfigErrors};
+use super::limit_rules::read_limits;
 use super::limits::BudgetChanges;
 use super::provider::SENSITIVITIES;
 use super::reader::{Reader, Section};
+use crate::exchange::Limits;
 use crate::memory::Sensitivity;
 
 /// One `[[keys]]`: a virtual key and its policy. The key itself is not kept, only its hash.
@@ -43,12 +45,10 @@ pub struct Key {
     pub max_sensitivity: Sensitivity,
     /// `memory`: whether its chats read and write memory.
     pub memory: MemorySwitch,
-    /// `requests_per_minute`; none = no limit.
-    pub requests_per_minute: Option<u32>,
-    /// `tokens_per_minute`; none = no limit.
-    pub tokens_per_minute: Option<u32>,
-    /// `max_concurrency`: its requests at once; none = no limit of its own.
-    pub max_concurrency: Option<u32>,
+    /// `requests_per_minute` and all other limits: of the key itself.
+    pub limits: Limits,
+    /// `[keys.each_subject]`: of each of its people; empty = as `[limits.each_subject]` says.
+    pub each_subject: Limits,
     /// `budget`: what it changes of `[budget]`; `max_input_tokens` may stand in the key itself too.
     pub budget: BudgetChanges,
 }
@@ -183,9 +183,8 @@ impl Key {
             passthrough: read_passthrough(s),
             max_sensitivity: s.choice("max_sensitivity", Sensitivity::Sensitive, SENSITIVITIES),
             memory: s.choice("memory", MemorySwitch::On, &switch),
-            requests_per_minute: s.count("requests_per_minute", 1..=u32::MAX),
-            tokens_per_minute: s.count("tokens_per_minute", 1..=u32::MAX),
-            max_concurrency: s.count("max_concurrency", 1..=1_000_000),
+            limits: read_limits(s),
+            each_subject: s.table("each_subject", read_limits),
             budget: read_budget(s),
         }
     }

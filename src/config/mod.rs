@@ -12,12 +12,14 @@ mod env;
 mod error;
 mod extract;
 mod key;
+mod limit_rules;
 mod limits;
 mod memory;
 mod provider;
 mod reader;
 mod recall;
 mod server;
+mod spending;
 mod store;
 mod unsupported;
 mod words;
@@ -28,11 +30,13 @@ pub use env::{Env, SystemEnv};
 pub use error::{ConfigError, ConfigErrors};
 pub use extract::{Extract, ModelRef, Summary};
 pub use key::{ApiAccess, Key, MemorySwitch, SubjectFrom};
+pub use limit_rules::LimitSection;
 pub use limits::{Budget, BudgetChanges, Overflow, Profile, Retry, Timeouts};
 pub use memory::{Memory, MemoryRules};
 pub use provider::{Model, Provider, ProviderKey, ProviderKind, Target};
 pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank};
 pub use server::{Admin, Server, Telemetry, Tls};
+pub use spending::Unpriced;
 pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
 
 use reader::{Reader, Section};
@@ -61,6 +65,8 @@ pub struct Config {
     pub models: Vec<Model>,
     /// `[[keys]]`; empty = `client` mode: the client's own upstream key passes through.
     pub keys: Vec<Key>,
+    /// `[limits]`.
+    pub limits: LimitSection,
     /// `[summary]`.
     pub summary: Summary,
     /// `[memory]`.
@@ -113,6 +119,7 @@ impl Default for Config {
             providers: vec![Provider::default()],
             models: Vec::new(),
             keys: Vec::new(),
+            limits: LimitSection::default(),
             summary: Summary::default(),
             memory: Memory::default(),
             timeouts: Timeouts::default(),
@@ -212,6 +219,7 @@ impl Config {
             providers,
             models,
             keys: root.tables("keys", Key::read),
+            limits: root.table("limits", LimitSection::read),
             summary: root.table("summary", Summary::read),
             memory: root.table("memory", Memory::read),
             timeouts: root.table("timeouts", Timeouts::read),

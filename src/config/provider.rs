@@ -1,8 +1,10 @@
 //! `[[providers]]` and `[[models]]`: where requests go.
 
+use super::limit_rules::read_limits;
 use super::limits::BudgetChanges;
 use super::reader::Section;
 use crate::base::Secret;
+use crate::exchange::Limits;
 use crate::memory::Sensitivity;
 use crate::tokens::{PriceChanges, Rate};
 
@@ -124,6 +126,8 @@ pub struct Model {
     pub targets: Vec<Target>,
     /// `[models.budget]`: what it changes of `[budget]`.
     pub budget: BudgetChanges,
+    /// `[models.limits]`: of all who ask for it together.
+    pub limits: Limits,
 }
 
 /// One `[[models.targets]]`.
@@ -156,7 +160,8 @@ impl Model {
         } else if targets.iter().all(|target| target.weight == 0) {
             s.wrong_secret("targets", "all weights are 0: at least one must be larger");
         }
-        Self { name, targets, budget: s.table("budget", BudgetChanges::read) }
+        let limits = s.table("limits", read_limits);
+        Self { name, targets, budget: s.table("budget", BudgetChanges::read), limits }
     }
 }
 

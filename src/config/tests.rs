@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::env::tests::MapEnv;
 use super::*;
+use crate::exchange::Limits;
 use crate::tokens::Rate;
 
 const EVERY_KEY: &str = include_str!("../../config/backstory.toml");
@@ -37,8 +38,9 @@ fn the_example_file_holds_the_defaults() {
     let default = Config::default();
     let shown = |c: &Config| {
         let place = (&c.server, &c.store, &c.vectors, &c.redis, &c.admin, &c.providers, &c.models, &c.keys);
+        let limits = &c.limits;
         let rest = (&c.summary, &c.memory, &c.timeouts, &c.retry, &c.budget, &c.recall, &c.extract, &c.embeddings);
-        format!("{place:#?}\n{rest:#?}\n{:#?}\n{:#?}", c.rerank, c.telemetry)
+        format!("{place:#?}\n{limits:#?}\n{rest:#?}\n{:#?}\n{:#?}", c.rerank, c.telemetry)
     };
     assert_eq!(shown(&config), shown(&default));
     assert_eq!(config.unsupported(), Vec::<String>::new());
@@ -57,7 +59,8 @@ fn an_empty_file_holds_the_defaults_apart_from_the_default_subject() {
 #[test]
 fn every_key_of_the_reader_is_in_the_example_file() {
     let probe = "zzzzzzzzzz = 1\n[[keys]]\nzzzzzzzzzz = 1\n[keys.budget]\nzzzzzzzzzz = 1\n[[providers]]\nzzzzzzzzzz = 1\n[[models]]\nzzzzzzzzzz = 1\n\
-        [[models.targets]]\nzzzzzzzzzz = 1\n[models.budget]\nzzzzzzzzzz = 1\n[recall.weights]\nzzzzzzzzzz = 1\n[memory.namespaces.x]\nzzzzzzzzzz = 1\n"
+        [[models.targets]]\nzzzzzzzzzz = 1\n[models.budget]\nzzzzzzzzzz = 1\n[models.limits]\nzzzzzzzzzz = 1\n[keys.each_subject]\nzzzzzzzzzz = 1\n\
+        [limits]\nzzzzzzzzzz = 1\n[limits.each_tenant]\nzzzzzzzzzz = 1\n[limits.each_subject]\nzzzzzzzzzz = 1\n[limits.tenants.x]\nzzzzzzzzzz = 1\n[recall.weights]\nzzzzzzzzzz = 1\n[memory.namespaces.x]\nzzzzzzzzzz = 1\n"
         .to_owned()
         + &[
             "server", "store", "vectors", "redis", "admin", "summary", "memory", "timeouts", "retry", "budget",
@@ -69,10 +72,13 @@ fn every_key_of_the_reader_is_in_the_example_file() {
         .collect::<String>();
     let mistakes = mistakes(&probe);
     let unknown: Vec<&String> = mistakes.iter().filter(|mistake| mistake.contains("zzzzzzzzzz: unknown key")).collect();
-    assert_eq!(unknown.len(), 24, "{unknown:#?}");
+    assert_eq!(unknown.len(), 30, "{unknown:#?}");
     for mistake in unknown {
         let (path, allowed) = mistake.split_once(".zzzzzzzzzz: ").unwrap_or(("", mistake));
-        let section: String = path.replace("[0]", "").replace("memory.namespaces.x", "memory");
+        let section: String = path
+            .replace("[0]", "")
+            .replace("memory.namespaces.x", "memory")
+            .replace("limits.tenants.x", "limits.tenants.acme");
         let allowed = allowed.split_once("allowed: ").unwrap().1;
         for key in allowed.split(", ") {
             assert!(names_key(&section, key), "[{section}] {key} is not in config/backstory.toml");
@@ -429,4 +435,67 @@ fn a_target_has_a_price_of_its_own() {
     let half = with("model='mine'\nprice_input_per_million=1").unwrap_err().to_string();
     assert!(half.contains("models[0].targets[0].price_output_per_million: is missing"), "{half}");
     assert!(with("model='mine'\nprice_input_per_million=-1\nprice_output_per_million=1").is_err());
+}
+
+#[test]
+fn limits_are_one_vocabulary_for_keys_people_tenants_and_models() {
+    let all = "max_concurrency = 1\nrequests_per_minute = 2\ntokens_per_minute = 3\ntokens_per_day = 4\ntokens_per_month = 5\nusd_per_day = 0.5\nusd_per_month = 7\n";
+    let text = format!(
+        "[[keys]]\nkey='k'\n{all}[keys.each_subject]\n{all}[limits.tenants.\"acme & co\"]\n{all}[limits.each_tenant]\n{all}\
+         [limits.each_subject]\n{all}[[providers]]\nname='p'\nbase_url='http://h'\n\
+         [[models]]\nname='m'\n[models.limits]\n{all}[[models.targets]]\nprovider='p'\nmodel='gpt-4o'\n"
+    );
+    let config = load(&text).unwrap();
+    let expected = Limits {
+        max_concurrency: Some(1),
+        requests_per_minute: Some(2),
+        tokens_per_minute: Some(3),
+        tokens_per_day: Some(4),
+        tokens_per_month: Some(5),
+        usd_per_day: Some(500_000_000),
+        usd_per_month: Some(7_000_000_000),
+    };
+    let [(tenant, of_tenant)] = config.limits.tenants.as_slice() else { panic!("one tenant") };
+    let found = [
+        config.keys[0].limits,
+        config.keys[0].each_subject,
+        *of_tenant,
+        config.limits.each_tenant,
+        config.limits.each_subject,
+        config.models[0].limits,
+    ];
+    assert_eq!((tenant.as_str(), found), ("acme & co", [expected; 6]));
+
+    let wrong = mistakes(
+        "[limits.tenants.acme]\ntokens_per_day = 0\nusd_per_day = -1\nusd_per_month = 'much'\ntokens_per_hour = 1\n",
+    );
+    assert_eq!(wrong.len(), 4, "{wrong:#?}");
+    assert_says(&wrong, "limits.tenants.acme.tokens_per_hour", &["unknown key", "tokens_per_minute"]);
+}
+
+/// A limit that cannot be kept is not silently ignored.
+#[test]
+fn a_limit_of_money_needs_prices() {
+    let with = |key: &str, target: &str| {
+        format!(
+            "[[keys]]\nkey='k'\nmodels=['m']\n{key}\n[[providers]]\nname='p'\nbase_url='http://h'\n\
+             [[models]]\nname='m'\n[[models.targets]]\nprovider='p'\nmodel='mine'\n{target}"
+        )
+    };
+    assert!(load(&with("tokens_per_day = 5", "")).is_ok());
+    let wrong = mistakes(&with("usd_per_day = 5", ""));
+    assert_says(&wrong, "keys[0]", &["US dollars", "p/mine", "price_input_per_million"]);
+    let wrong = mistakes(&with("each_subject = { usd_per_month = 5 }", ""));
+    assert_says(&wrong, "keys[0]", &["p/mine"]);
+    let free = "price_input_per_million = 0\nprice_output_per_million = 0";
+    let config = load(&with("usd_per_day = 5", free)).unwrap();
+    assert_eq!(config.unpriced(&["m".to_owned()]), Unpriced::default());
+    assert_eq!(
+        config.unpriced(&[]),
+        Unpriced::default(),
+        "no provider is the default, so no other name leads anywhere"
+    );
+    let open = load("[[keys]]\nkey='k'\nusd_per_day=5\n[[providers]]\nname='p'\nbase_url='http://h'\n").unwrap();
+    assert!(open.unpriced(&[]).is_open && !open.unpriced(&["gpt-4o".to_owned()]).is_open);
+    assert!(open.unpriced(&["mine".to_owned()]).is_open);
 }

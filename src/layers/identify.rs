@@ -55,7 +55,8 @@ impl Stage<Decoded> for Identify {
             }
         };
         let progress = Progress::default();
-        Ok(Call { stamp, principal, credential, headers, payload, identity, policy, budget_header, progress })
+        let reserved = None;
+        Ok(Call { stamp, principal, credential, headers, payload, identity, policy, budget_header, reserved, progress })
     }
 }
 

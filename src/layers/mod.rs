@@ -9,6 +9,7 @@ mod authenticate;
 mod body;
 mod books;
 mod decode;
+mod estimate;
 mod identify;
 mod recall;
 mod record;

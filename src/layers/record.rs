@@ -21,6 +21,7 @@ use super::books::{self, Course, Output, Past};
 use super::reserve::Reservation;
 use super::tee::{Tee, TeeOptions};
 use super::turn::{self, Answered, Ended};
+use crate::access::{Running, Spent, Standing, Taken};
 use crate::base::{Clock, GatewayError};
 use crate::context::{Common, Fitted, Trails};
 use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
@@ -28,7 +29,7 @@ use crate::jobs::Committed;
 use crate::states::States;
 use crate::store::{StateKey, TurnState, UsageRow};
 use crate::telemetry::{Direction, Metrics, PromptPart, PromptTurn, Used};
-use crate::tokens::Counter;
+use crate::tokens::{Counter, Price};
 use crate::upstream::{Learned, Reported, UpstreamBody};
 use crate::wire::Usage;
 
@@ -117,6 +118,7 @@ where
             recall: Arc::clone(&recall),
             answered: None,
             state: None,
+            price: None,
             shared: Arc::clone(&self.shared),
         };
         let routed = self.inner.call(Recalled { call, reservation: (), recall });
@@ -125,8 +127,9 @@ where
             let routed = match routed.await {
                 Ok(routed) => routed,
                 Err(error) => {
+                    let headers = outcome.standing().map(|standing| standing.headers()).unwrap_or_default();
                     outcome.release(Course::Unanswered(error.kind.status()));
-                    return Err(error);
+                    return Err(error.with_headers(headers));
                 }
             };
             Ok(outcome.reply(routed, full))
@@ -141,6 +144,8 @@ pub(super) struct Outcome {
     recall: Arc<Recall>,
     answered: Option<Answered>,
     state: Option<(StateKey, TurnState)>,
+    /// What the target that answered costs.
+    price: Option<Price>,
     shared: Arc<RecordSettings>,
 }
 
@@ -151,6 +156,8 @@ pub(super) struct Ending {
     pub(super) text: Option<String>,
     /// What upstream counted.
     pub(super) usage: Option<Usage>,
+    /// Tokens of the reply that were seen, about; `None` where nobody can tell.
+    pub(super) output_seen: Option<u64>,
     /// Whether it ended as it should.
     pub(super) complete: bool,
     /// It did not, because the client left.
@@ -164,8 +171,9 @@ pub(super) struct Ending {
 impl Outcome {
     /// Nothing happened that is worth remembering: no target answered, or with an error.
     fn release(&mut self, course: Course<'_>) {
-        let line = self.reservation.take().and_then(|reservation| reservation.line);
-        if let (Some(row), Some(line)) = (self.used(course), line) {
+        let Some(mut reservation) = self.reservation.take() else { return };
+        reservation.taken.refund();
+        if let (Some(row), Some(line)) = (self.used(course), reservation.line) {
             line.write(row);
         }
     }
@@ -186,6 +194,24 @@ impl Outcome {
         Some(Box::new(row))
     }
 
+    /// What is left of the limits that the request touches.
+    fn standing(&self) -> Option<Standing> {
+        self.reservation.as_ref().map(|reservation| *reservation.taken.standing())
+    }
+
+    /// Counts what the request used: as upstream says, or else as far as it was seen.
+    fn settle(&self, taken: &mut Taken, ending: &Ending) {
+        match (ending.usage, &self.answered) {
+            (Some(usage), _) => {
+                let cost = self.price.map(|price| price.cost(&usage));
+                taken.settle(Spent { tokens: usage.total(), cost });
+            }
+            (None, Some(_)) => taken.settle_unseen(ending.output_seen),
+            // The client left before upstream said anything.
+            (None, None) => {}
+        }
+    }
+
     /// Records the exchange; the result resolves when it is durable. `None` when there is nothing to wait for.
     pub(super) fn finish(mut self, ending: Ending) -> Option<Committed> {
         let used = self.used(Course::Reply(&ending));
@@ -194,12 +220,7 @@ impl Outcome {
 
     fn record(&mut self, ending: Ending, used: Option<Box<UsageRow>>) -> Option<Committed> {
         let Reservation { slot, mut taken, line, .. } = self.reservation.take()?;
-        match (ending.usage, &self.answered) {
-            (Some(usage), _) => taken.settle(usage.total()),
-            // Served, and not told how much it was.
-            (None, Some(_)) => taken.keep_estimate(),
-            (None, None) => {}
-        }
+        self.settle(&mut taken, &ending);
         if let (Some(usage), Some(answered)) = (ending.usage, &self.answered) {
             let metrics = &self.shared.metrics;
             metrics.tokens.add(Direction::Input, usage.prompt_tokens);
@@ -236,12 +257,16 @@ impl Outcome {
 
     /// Turns upstream's answer into the client's reply.
     fn reply(mut self, routed: Routed<UpstreamBody>, full: bool) -> Response<ReplyBody> {
-        let Routed { response, fitted, target, attempts, withhold_usage } = routed;
+        let Routed { response, fitted, target, price, attempts, withhold_usage } = routed;
+        self.price = price;
         let (mut parts, body) = response.into_parts();
         let ok = parts.status == StatusCode::OK;
         let sse = parts.headers.get(CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"text/event-stream"));
 
         let headers = &mut parts.headers;
+        if let Some(standing) = self.standing() {
+            standing.write(headers);
+        }
         set(headers, EXCHANGE, self.call.stamp.exchange.to_string());
         set(headers, TARGET, format!("{target}; attempts={attempts}"));
         let memory = memory_header(&self.recall, fitted.as_ref(), full);
@@ -267,9 +292,10 @@ impl Outcome {
             self.shared.metrics.tokens.add(Direction::Memory, fitted.report.memory_tokens as u64);
             self.shared.metrics.cut_messages.inc_by(fitted.report.cut as u64);
         }
+        let running = self.reservation.as_mut().and_then(|reservation| reservation.running.take());
         if !ok {
             self.release(Course::Error(parts.status.as_u16()));
-            return Response::from_parts(parts, body_of(body));
+            return Response::from_parts(parts, body_of(body, running));
         }
         if let Some(fitted) = fitted {
             self.follow(&target, &fitted);
@@ -283,13 +309,13 @@ impl Outcome {
             sse,
             // What is held back at the end waits for what has to be durable.
             record: self.records(),
-            books: counted || self.shared.books || self.call.principal.limits.tokens_per_minute.is_some(),
+            books: counted || self.shared.books || self.call.reserved.is_some(),
             withhold_usage: withhold_usage && sse,
             commit_wait: self.shared.commit_wait,
             keepalive: if sse { self.shared.keepalive } else { Duration::ZERO },
         };
         let metrics = Arc::clone(&self.shared.metrics);
-        let tee = Tee::new(body, self, &options, metrics);
+        let tee = Tee::new(body, self, &options, metrics, running);
         Response::from_parts(parts, tee.boxed_unsync())
     }
 
@@ -340,11 +366,12 @@ fn observe(metrics: &Metrics, common: &Common) {
     metrics.prefix_share.observe(common.share());
 }
 
-/// A body that is passed on as it is.
-fn body_of(body: UpstreamBody) -> ReplyBody {
-    http_body_util::StreamBody::new(futures_util::stream::unfold(body, |mut body| async move {
+/// A body that is passed on as it is, and ends what runs with it.
+fn body_of(body: UpstreamBody, running: Option<Running>) -> ReplyBody {
+    let both = (body, running);
+    http_body_util::StreamBody::new(futures_util::stream::unfold(both, |(mut body, running)| async move {
         let next = body.next().await?;
-        Some((next.map(http_body::Frame::data).map_err(Into::into), body))
+        Some((next.map(http_body::Frame::data).map_err(Into::into), (body, running)))
     }))
     .boxed_unsync()
 }

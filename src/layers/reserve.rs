@@ -1,15 +1,25 @@
 //! `Reserve`: one accepted request = one reservation = one outcome.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::Semaphore;
+
+use super::estimate;
 use super::stage::Stage;
-use crate::access::{LimitTable, Taken};
+use crate::access::{Accounts, Asking, LimitTable, Need, Running, Taken};
 use crate::base::GatewayError;
-use crate::exchange::{Call, Funded};
+use crate::exchange::{Call, Funded, Payload};
 use crate::jobs::{Journal, Line, Outbox, Slot};
+use crate::tokens::{Counter, Price};
+use crate::upstream::{Routes, Target};
 
-/// Tokens that a reply is taken to have when the client does not limit it.
-const DEFAULT_REPLY: u64 = 1_024;
+/// Requests from this size on are counted off the async threads, in bytes.
+const COUNT_INLINE_BYTES: usize = 16 * 1024;
+/// So many large requests are counted at a time; the others wait.
+const COUNTING: usize = 2;
+/// Of so many models it is said that their price is not known; the metric counts all.
+const MAX_UNPRICED: usize = 100;
 
 /// A place in the outbox, where the request needs one. Dropping it gives the place back.
 #[derive(Debug)]
@@ -18,54 +28,142 @@ pub struct Reservation {
     pub slot: Option<Slot>,
     /// There was no place: the exchange passes unremembered.
     pub full: bool,
-    /// What it took of its key's limits.
+    /// What it took of the limits that it touches.
     pub taken: Taken,
     /// A line of the journal, for what leaves nothing in the outbox; `None` = no books are kept, or there was no line.
     pub line: Option<Line>,
+    /// Its place among the requests that run at a time; to be held until the reply's body ends.
+    pub running: Option<Running>,
 }
 
-/// Takes what the request needs of its key's limits, and a place in the outbox, before any work is done: so the end of the
-/// reply can be recorded without waiting. Refuses with 429.
+/// Takes what the request needs of the limits that it touches, and a place in the outbox, before any work is done: so the
+/// end of the reply can be recorded without waiting. Refuses with 429, and with 503 where limits cannot be kept.
 #[derive(Debug)]
 pub struct Reserve {
     outbox: Option<Outbox>,
     limits: Arc<LimitTable>,
     journal: Option<Journal>,
+    routes: Arc<Routes>,
+    counter: Arc<Counter>,
+    counting: Arc<Semaphore>,
+    /// Models of which it was said that nobody knows what they cost.
+    unpriced: Mutex<HashSet<String>>,
 }
 
 impl Reserve {
-    /// Reserves in `outbox` (nothing is recorded where there is none) and of what `limits` leave to the key, and a line of `journal`.
+    /// Reserves in `outbox` (nothing is recorded where there is none) and of what `limits` leave, and a line of `journal`. What a request needs is
+    /// counted by `counter` for the target that `routes` name first, where there is so little left that it matters.
     #[must_use]
-    pub fn new(outbox: Option<Outbox>, limits: Arc<LimitTable>, journal: Option<Journal>) -> Self {
-        Self { outbox, limits, journal }
+    pub fn new(
+        outbox: Option<Outbox>,
+        limits: Arc<LimitTable>,
+        journal: Option<Journal>,
+        routes: Arc<Routes>,
+        counter: Arc<Counter>,
+    ) -> Self {
+        let counting = Arc::new(Semaphore::new(COUNTING));
+        Self { outbox, limits, journal, routes, counter, counting, unpriced: Mutex::default() }
+    }
+
+    async fn take(&self, call: &Arc<Call>) -> Result<Taken, GatewayError> {
+        let asking = Asking {
+            principal: &call.principal,
+            subject: call.identity.scope.as_ref().map(|scope| &*scope.subject),
+            model: Some(call.payload.model()),
+            now: call.stamp.started,
+            at: call.stamp.at,
+        };
+        let Some(accounts) = self.limits.accounts(&asking).await? else {
+            return Ok(Taken::default());
+        };
+        if !accounts.count_tokens() {
+            return self.limits.take(&accounts, &Need::default());
+        }
+        let price = if accounts.count_money() { self.price(call) } else { None };
+        let least = Need { price, ..estimate::least(call) };
+        let most = Need { price, ..estimate::most(call, accounts.fewest_tokens()) };
+        match self.limits.take_if_ample(&accounts, &least, &most)? {
+            Some(taken) => Ok(taken),
+            None => {
+                let need = Need { price, ..self.count(call, &accounts, most).await? };
+                self.limits.take(&accounts, &need)
+            }
+        }
+    }
+
+    /// Counts what a request needs.
+    async fn count(&self, call: &Arc<Call>, accounts: &Accounts, most: Need) -> Result<Need, GatewayError> {
+        let Payload::Chat(chat) = &call.payload else {
+            return Ok(most);
+        };
+        // A name that leads nowhere is refused further down, in its own words.
+        let targets = self.targets(call);
+        let Some(target) = targets.first() else {
+            return Ok(most);
+        };
+        let (rules, max_output) = (target.fit.rules(), target.fit.max_output);
+        let input = if chat.body().len() < COUNT_INLINE_BYTES {
+            self.counter.request(rules, chat).total
+        } else {
+            let turn = Arc::clone(&self.counting).acquire_owned().await.map_err(GatewayError::internal)?;
+            let (counter, call) = (Arc::clone(&self.counter), Arc::clone(call));
+            let count = move || {
+                let _turn = turn;
+                call.payload.chat().map_or(0, |chat| counter.request(rules, chat).total)
+            };
+            tokio::task::spawn_blocking(count).await.map_err(GatewayError::internal)?
+        };
+        Ok(estimate::with_input(call, input as u64, accounts.fewest_tokens(), max_output))
+    }
+
+    /// What a request costs at most; `None` where nobody knows, which is said once for each model.
+    fn price(&self, call: &Call) -> Option<Price> {
+        let targets = self.targets(call);
+        let price = dearest(&targets);
+        if price.is_none() && !targets.is_empty() {
+            let model = call.payload.model();
+            let mut unpriced = self.unpriced.lock().unwrap_or_else(PoisonError::into_inner);
+            if unpriced.len() < MAX_UNPRICED && !unpriced.contains(model) {
+                unpriced.insert(model.to_owned());
+                tracing::warn!(
+                    model,
+                    "a limit of money cannot be kept for this model: its price is not known. It counts in tokens alone; \
+                     give its target price_input_per_million and price_output_per_million"
+                );
+            }
+        }
+        price
+    }
+
+    fn targets(&self, call: &Call) -> Vec<Arc<Target>> {
+        self.routes.plan(&call.principal, call.payload.model(), 0).unwrap_or_default()
     }
 }
 
-/// A first guess at what a request will use, in tokens: a quarter of its bytes, and the reply that it asks for.
-fn estimate(call: &Call) -> u64 {
-    let Some(chat) = call.payload.chat() else {
-        return 0;
-    };
-    let reply = chat.get_u64("max_completion_tokens").or_else(|| chat.get_u64("max_tokens")).unwrap_or(DEFAULT_REPLY);
-    (chat.body().len() as u64 / 4).saturating_add(reply)
+/// A price that none of the targets is above; `None` where that of any is not known.
+fn dearest(targets: &[Arc<Target>]) -> Option<Price> {
+    let mut prices = targets.iter().map(|target| target.price);
+    let first = prices.next()??;
+    prices.try_fold(first, |most, price| {
+        let price = price?;
+        Some(Price { input: most.input.max(price.input), output: most.output.max(price.output), ..most })
+    })
 }
 
 impl Stage<Call> for Reserve {
     type Out = Funded<Reservation>;
 
     async fn run(&self, call: Call) -> Result<Self::Out, GatewayError> {
-        let taken = match self.limits.of(&call.principal) {
-            Some(limits) => {
-                limits.take(if limits.counts_tokens() { estimate(&call) } else { 0 }, call.stamp.started)?
-            }
-            None => Taken::default(),
-        };
+        let mut call = Arc::new(call);
+        let mut taken = self.take(&call).await?;
+        Arc::get_mut(&mut call).expect("whoever counted it is done").reserved = taken.reserved();
         let memory = call.identity.memory;
         let wanted = call.identity.scope.is_some() && (memory.read || memory.write);
         let outbox = self.outbox.as_ref().filter(|_| wanted);
         let slot = outbox.and_then(Outbox::reserve);
         let full = outbox.is_some() && slot.is_none();
+        let running = taken.running();
         let line = self.journal.as_ref().and_then(Journal::reserve);
-        Ok(Funded { call: Arc::new(call), reservation: Reservation { slot, full, taken, line } })
+        Ok(Funded { call, reservation: Reservation { slot, full, taken, line, running } })
     }
 }

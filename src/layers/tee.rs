@@ -14,6 +14,7 @@ use tokio::time::{Instant, Sleep};
 use super::body::BodyError;
 use super::books::Output;
 use super::record::{Ending, Outcome};
+use crate::access::Running;
 use crate::jobs::Committed;
 use crate::telemetry::{Held, Metrics};
 use crate::upstream::UpstreamBody;
@@ -21,6 +22,8 @@ use crate::wire::{JsonRelay, RelayOptions, Reply, StreamEnd, StreamRelay};
 
 /// Of a reply that is not streamed, so much is kept to be read, in bytes.
 const COLLECT_BYTES: usize = 4 * 1024 * 1024;
+/// Of a reply of which upstream does not say what it was, so many bytes are taken for a token.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// How one reply is to be passed on.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +71,18 @@ pub(super) struct Tee {
     silence: Option<Pin<Box<Sleep>>>,
     metrics: Arc<Metrics>,
     _open: Option<Held>,
+    /// Its place among the requests that its key, its person and so on may have at a time.
+    _running: Option<Running>,
 }
 
 impl Tee {
-    pub(super) fn new(upstream: UpstreamBody, outcome: Outcome, options: &TeeOptions, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(
+        upstream: UpstreamBody,
+        outcome: Outcome,
+        options: &TeeOptions,
+        metrics: Arc<Metrics>,
+        running: Option<Running>,
+    ) -> Self {
         let relay = if options.sse {
             Relay::Stream(Box::new(StreamRelay::new(RelayOptions {
                 withhold_usage: options.withhold_usage,
@@ -97,6 +108,7 @@ impl Tee {
             silence: None,
             _open: options.sse.then(|| metrics.stream_open()),
             metrics,
+            _running: running,
         }
     }
 
@@ -158,7 +170,16 @@ impl Tee {
             Relay::Json(relay) => (relay.reply(), relay.passed()),
         };
         let text = reply.choices.first().map(|choice| choice.text.clone()).filter(|text| !text.is_empty());
-        Ending { text, usage: reply.usage, complete, client_left, first: self.first, output: Output::of(reply, bytes) }
+        let output_seen = match &self.relay {
+            // A piece of a stream is a token, or a few words.
+            Relay::Stream(relay) => {
+                let bytes = text.as_ref().map_or(0, String::len) as u64;
+                Some(relay.n_chunks().max(bytes / BYTES_PER_TOKEN))
+            }
+            Relay::Json(_) => None,
+        };
+        let output = Output::of(reply, bytes);
+        Ending { text, usage: reply.usage, output_seen, complete, client_left, first: self.first, output }
     }
 
     fn held(&mut self) -> Bytes {

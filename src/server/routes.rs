@@ -11,6 +11,7 @@ use http::header::{ALLOW, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 
 use super::models;
+use crate::access::{Asking, Running};
 use crate::admin;
 use crate::app::App;
 use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
@@ -36,7 +37,7 @@ pub(super) fn router(app: &Arc<App>) -> Router {
 async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
     let stamp = stamp(&app);
     let route = if request.uri().path().starts_with("/v1/models") { Route::Models } else { Route::Passthrough };
-    let mut reply = match pass(&app, request).await {
+    let mut reply = match pass(&app, &stamp, request).await {
         Ok(reply) => reply,
         Err(error) => {
             let mut reply = respond(&error, stamp.id).map(Body::new);
@@ -53,7 +54,7 @@ async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<
     reply
 }
 
-async fn pass(app: &App, request: Request<Body>) -> Result<Response<Body>, GatewayError> {
+async fn pass(app: &App, stamp: &Stamp, request: Request<Body>) -> Result<Response<Body>, GatewayError> {
     let (principal, credential) = app.keys.authenticate(request.headers()).await?;
     if request.headers().contains_key(UPGRADE) || request.uri().path().starts_with("/v1/realtime") {
         return Err(GatewayError::new(ErrorKind::NotImplemented, "upgrades (WebSocket, realtime) are not supported"));
@@ -71,14 +72,20 @@ async fn pass(app: &App, request: Request<Body>) -> Result<Response<Body>, Gatew
         reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         return Ok(reply);
     }
-    let answer = app.passthrough.pass(&principal, &credential, request).await?;
-    Ok(answer.map(stream_of))
+    // Requests count here too; what these paths use of tokens nobody knows.
+    let asking = Asking { principal: &principal, subject: None, model: None, now: stamp.started, at: stamp.at };
+    let mut taken = app.limits.take_request(&asking).await?;
+    let running = taken.running();
+    let mut answer = app.passthrough.pass(&principal, &credential, request).await?;
+    taken.standing().write(answer.headers_mut());
+    Ok(answer.map(|body| stream_of(body, running)))
 }
 
-fn stream_of(body: UpstreamBody) -> Body {
-    Body::from_stream(futures_util::stream::unfold(body, |mut body| async move {
+/// The body, and what ends with it.
+fn stream_of(body: UpstreamBody, running: Option<Running>) -> Body {
+    Body::from_stream(futures_util::stream::unfold((body, running), |(mut body, running)| async move {
         let next = body.next().await?;
-        Some((next, body))
+        Some((next, (body, running)))
     }))
 }
 

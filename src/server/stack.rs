@@ -56,8 +56,14 @@ where
             learn: app.settings.learn,
             subjects: Some(Arc::clone(&app.subjects)),
         }) // -> Call
-        // The key's limits and a place in the outbox, taken before any work is done and spent exactly once.
-        .then(Reserve::new(app.recording(), Arc::clone(&app.limits), app.journal.clone())) // -> Funded
+        // The limits that it touches and a place in the outbox, taken before any work is done and spent exactly once.
+        .then(Reserve::new(
+            app.recording(),
+            Arc::clone(&app.limits),
+            app.journal.clone(),
+            Arc::clone(&app.routes),
+            Arc::clone(&app.counter),
+        )) // -> Funded
         // Memory is best effort: a failed or slow recall yields none, and is counted.
         .then(app.recall_stage()); // -> Recalled
 

@@ -95,17 +95,17 @@ impl Shared {
             Payload::Embeddings(embeddings) => {
                 let body =
                     target.fit.model.as_ref().map_or_else(|| embeddings.body.clone(), |m| embeddings.with_model(m));
+                if let Some(reserved) = call.reserved.as_ref().filter(|_| !look) {
+                    reserved.sending(None)?;
+                }
                 return Ok(Prepared { body, fitted: None, asked_usage: false, chain: None });
             }
             Payload::Chat(chat) => chat,
         };
         let memory = call.identity.memory.read || call.identity.memory.write;
-        let counted = memory
-            || call.principal.limits.tokens_per_minute.is_some()
-            || call.policy.max_input_tokens > 0
-            || call.budget_header.is_some();
+        let counted = memory || call.policy.max_input_tokens > 0 || call.budget_header.is_some();
         let ask_usage = chat.stream()
-            && counted
+            && (counted || call.reserved.is_some())
             && chat.include_usage() != Some(true)
             && !target.refuses_usage.load(Ordering::Relaxed);
         // A conversation that nobody's budget limits may still grow out of its target's window.
@@ -124,6 +124,10 @@ impl Shared {
             if summaries.settle(Place { call, recall: &request.recall, chain, first_kept }, digests, look).await {
                 fitted = self.fit(request, how).await?;
             }
+        }
+        // From here on it counts, at what it really is.
+        if let Some(reserved) = call.reserved.as_ref().filter(|_| !look) {
+            reserved.sending(fitted.report.sent.map(|tokens| tokens as u64))?;
         }
         Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage, chain })
     }

@@ -173,7 +173,8 @@ impl Shared {
     ) -> Routed<UpstreamBody> {
         // What was sent is not needed any more, however long the reply takes.
         let fitted = prepared.fitted.map(|fitted| Fitted { body: Bytes::new(), ..fitted });
-        Routed { response, fitted, target: target.label.clone(), attempts, withhold_usage: prepared.asked_usage }
+        let (label, price) = (target.label.clone(), target.price);
+        Routed { response, fitted, target: label, price, attempts, withhold_usage: prepared.asked_usage }
     }
 
     /// What the books need to know of an attempt.

@@ -207,6 +207,12 @@ impl StreamRelay {
         self.books.reply.reply()
     }
 
+    /// The pieces of the reply that have come: a token each, or a few.
+    #[must_use]
+    pub fn n_chunks(&self) -> u64 {
+        self.books.n_chunks()
+    }
+
     /// The usage that upstream reported, withheld or not.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {

@@ -1,0 +1,132 @@
+//! What is to be written down of what was used, and how that goes.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::ledger::Unwritten;
+use super::meter::{Meter, Shortage};
+use super::refusal::refusal;
+use super::standing::Standing;
+use crate::base::{GatewayError, Time};
+use crate::store::{BudgetStore, BudgetUse, StoreError};
+use crate::telemetry::{LimitOf, Metrics};
+
+/// Rows in one transaction.
+const GROUP: usize = 500;
+
+/// For how long budgets are given out while they cannot be written; then their owners are refused (design, doubt 23).
+const OUTAGE: Duration = Duration::from_secs(60);
+/// `failing_since` while nothing fails.
+const NOT_FAILING: i64 = i64::MIN;
+
+/// The accounts whose use is not in the store yet, and what is told of refusals.
+#[derive(Debug)]
+pub(super) struct Books {
+    /// As many as there are accounts at most: each is on it once.
+    listed: Mutex<Vec<Arc<Meter>>>,
+    started: Instant,
+    /// Since when writing fails, in milliseconds from `started`.
+    failing_since: AtomicI64,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl Books {
+    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { listed: Mutex::default(), started: Instant::now(), failing_since: AtomicI64::new(NOT_FAILING), metrics }
+    }
+
+    /// Has accounts written.
+    pub(super) fn list(&self, meters: Vec<Arc<Meter>>) {
+        if !meters.is_empty() {
+            self.listed.lock().unwrap_or_else(PoisonError::into_inner).extend(meters);
+        }
+    }
+
+    /// Counts a refusal, and says it.
+    pub(super) fn refuse(&self, of: LimitOf, shortage: &Shortage, standing: &Standing) -> GatewayError {
+        self.metrics.limited.inc(shortage.limit, of);
+        refusal(of, shortage, standing)
+    }
+
+    /// Whether writing has failed for so long that no more is given out.
+    pub(super) fn are_broken(&self) -> bool {
+        let since = self.failing_since.load(Ordering::Relaxed);
+        since != NOT_FAILING && self.millis().saturating_sub(since) > OUTAGE.as_millis() as i64
+    }
+
+    /// Writes what is listed. What cannot be written stays listed.
+    pub(super) async fn write(&self, store: &dyn BudgetStore, now: Time) -> Result<(), StoreError> {
+        let meters = std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut result = Ok(());
+        let mut again = Vec::new();
+        // An account has a day and a month at most, but around midnight.
+        for group in meters.chunks(GROUP / 2) {
+            // They are listed still: nobody else puts them back.
+            if result.is_err() {
+                again.extend_from_slice(group);
+                continue;
+            }
+            match write_group(store, group, now).await {
+                Ok(unwritten) => again.extend(unwritten),
+                Err(error) => {
+                    again.extend_from_slice(group);
+                    result = Err(error);
+                }
+            }
+        }
+        self.list(again);
+        match &result {
+            Ok(()) => self.failing_since.store(NOT_FAILING, Ordering::Relaxed),
+            Err(_) => {
+                self.metrics.budget_write_failures.inc();
+                let (relaxed, now) = (Ordering::Relaxed, self.millis());
+                let _failing_already = self.failing_since.compare_exchange(NOT_FAILING, now, relaxed, relaxed);
+            }
+        }
+        result
+    }
+
+    fn millis(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// Writes what came to a group of accounts; returns those to which something came meanwhile.
+async fn write_group(store: &dyn BudgetStore, group: &[Arc<Meter>], now: Time) -> Result<Vec<Arc<Meter>>, StoreError> {
+    let mut uses: Vec<BudgetUse> = Vec::with_capacity(group.len());
+    let mut written: Vec<(&Arc<Meter>, Unwritten)> = Vec::with_capacity(group.len());
+    for meter in group {
+        for unwritten in meter.lock().ledger.unwritten() {
+            uses.push(BudgetUse {
+                account: meter.name.clone(),
+                period: unwritten.period.name(),
+                ends_at: unwritten.period.end(),
+                tokens: unwritten.tokens,
+                nanos: unwritten.nanos,
+            });
+            written.push((meter, unwritten));
+        }
+    }
+    let totals = if uses.is_empty() { Vec::new() } else { store.add_budget_use(&uses, now).await? };
+    for ((meter, unwritten), total) in written.iter().zip(totals) {
+        meter.lock().ledger.written(unwritten, total);
+    }
+    let mut unwritten = Vec::new();
+    for meter in group {
+        let mut state = meter.lock();
+        state.listed = !state.ledger.is_written();
+        if state.listed {
+            unwritten.push(Arc::clone(meter));
+        }
+    }
+    Ok(unwritten)
+}
+
+#[cfg(test)]
+impl Books {
+    /// As if writing had failed for so long already.
+    pub(super) fn fail_for(&self, time: Duration) {
+        self.failing_since.store(self.millis() - time.as_millis() as i64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,82 @@
+//! Limits of money need prices: who has such a limit, and which of the models that it may ask for have none.
+
+use super::error::ConfigError;
+use super::words::quoted;
+use super::{Config, Model};
+use crate::exchange::Limits;
+use crate::tokens::ModelTable;
+
+/// So many targets are named in a message.
+const MAX_NAMED: usize = 5;
+
+/// What a holder of a limit of money may reach that has no price.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unpriced {
+    /// Configured targets, as `provider/model`.
+    pub targets: Vec<String>,
+    /// Whether any name may be asked for: then nobody knows.
+    pub is_open: bool,
+}
+
+impl Config {
+    /// What a key with these `models` (empty = all) may reach that has no price.
+    #[must_use]
+    pub fn unpriced(&self, models: &[String]) -> Unpriced {
+        let has_default = self.providers.iter().any(|provider| provider.default);
+        let mut targets: Vec<String> = Vec::new();
+        let may_use = |model: &&Model| models.is_empty() || models.contains(&model.name);
+        for target in self.models.iter().filter(may_use).flat_map(|model| &model.targets) {
+            let known = ModelTable::built_in().lookup(&target.model).and_then(|known| known.prices);
+            let label = format!("{}/{}", target.provider, target.model);
+            if target.price.over(known).is_none() && !targets.contains(&label) {
+                targets.push(label);
+            }
+        }
+        let is_known = |name: &&String| {
+            self.models.iter().any(|model| model.name == **name)
+                || ModelTable::built_in().lookup(name).is_some_and(|known| known.prices.is_some())
+        };
+        let is_open = has_default && (models.is_empty() || !models.iter().all(|name| is_known(&name)));
+        Unpriced { targets, is_open }
+    }
+
+    /// Whether money is limited for a key of `tenant` with these limits of its own and of its people.
+    #[must_use]
+    pub fn limits_money(&self, tenant: &str, own: &Limits, each_subject: &Limits) -> bool {
+        let of_tenant = self.limits.tenants.iter().find(|(name, _)| name == tenant).map(|(_, limits)| limits);
+        let of_people = if each_subject.is_empty() { &self.limits.each_subject } else { each_subject };
+        [own, of_people, of_tenant.unwrap_or(&self.limits.each_tenant)].into_iter().any(Limits::count_money)
+    }
+}
+
+/// A limit of money that cannot be kept is a mistake, where the configuration alone tells so.
+pub(super) fn check(config: &Config, errors: &mut Vec<ConfigError>) {
+    let mut refuse = |path: String, targets: &[String]| {
+        if !targets.is_empty() {
+            errors.push(ConfigError::new(path, None, problem(targets)));
+        }
+    };
+    for (index, key) in config.keys.iter().enumerate() {
+        if config.limits_money(&key.tenant, &key.limits, &key.each_subject) {
+            refuse(format!("keys[{index}]"), &config.unpriced(&key.models).targets);
+        }
+    }
+    if config.keys.is_empty() && config.limits_money("", &Limits::default(), &Limits::default()) {
+        refuse("limits".to_owned(), &config.unpriced(&[]).targets);
+    }
+    for (index, model) in config.models.iter().enumerate().filter(|(_, model)| model.limits.count_money()) {
+        let name = std::slice::from_ref(&model.name);
+        refuse(format!("models[{index}].limits"), &config.unpriced(name).targets);
+    }
+}
+
+fn problem(targets: &[String]) -> String {
+    let named: Vec<String> = targets.iter().take(MAX_NAMED).map(|target| quoted(target)).collect();
+    let more =
+        if targets.len() > MAX_NAMED { format!(" and {} more", targets.len() - MAX_NAMED) } else { String::new() };
+    format!(
+        "a limit in US dollars cannot be kept for {}{more}: the table of known models has no price; give the target \
+         price_input_per_million and price_output_per_million (0 where nothing is to pay)",
+        named.join(", ")
+    )
+}
