@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
 use crate::base::{Clock, SystemClock};
-use crate::config::{Config, Provider, ProviderKey, SystemEnv};
+use crate::config::{Config, Key, Provider, ProviderKey, SystemEnv, Unpriced};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
-use crate::store::{ScopeStore, SubjectUse, UpkeepStore};
+use crate::store::{ScopeStore, StoredKey, SubjectUse, UpkeepStore};
 use crate::upstream::probe;
 
 /// One thing that was looked at.
@@ -38,6 +38,7 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
     let mut findings = vec![good("the config has no mistakes".to_owned())];
     findings.extend(config.unsupported().into_iter().map(bad));
     findings.push(listen(&config).await);
+    findings.extend(unpriced_configured(&config).into_iter().map(warning));
     findings.extend(store(&config).await);
     for provider in &config.providers {
         findings.push(upstream(provider).await);
@@ -103,7 +104,49 @@ async fn store(config: &Config) -> Vec<Finding> {
         Ok(uses) => findings.extend(suspects(&uses).into_iter().map(warning)),
         Err(error) => findings.push(bad(format!("the counts of subjects cannot be read: {error}"))),
     }
+    match super::keys::all(&store).await {
+        Ok(keys) => findings.extend(unpriced_stored(config, &keys).into_iter().map(warning)),
+        Err(error) => findings.push(bad(format!("the keys cannot be read: {error}"))),
+    }
     findings
+}
+
+/// Keys of the config with a limit of money that may ask for models of which nobody knows the price. Where the config names
+/// those models it is a mistake of its own.
+fn unpriced_configured(config: &Config) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, key) in config.keys.iter().enumerate() {
+        if config.limits_money(&key.tenant, &key.limits, &key.each_subject) {
+            found.extend(unpriced(&format!("keys[{index}]"), &config.unpriced(&key.models)));
+        }
+    }
+    found
+}
+
+/// The same of keys in the store that are in force.
+fn unpriced_stored(config: &Config, keys: &[StoredKey]) -> Vec<String> {
+    let mut found = Vec::new();
+    for key in keys.iter().filter(|key| key.revoked_at.is_none()) {
+        let settings: Option<toml::Table> = serde_json::from_str(&key.settings).ok();
+        // Settings that cannot be read refuse every request, and say so there.
+        let Some(settings) = settings.and_then(|table| Key::from_settings(&table).ok()) else { continue };
+        if config.limits_money(&settings.tenant, &settings.limits, &settings.each_subject) {
+            found.extend(unpriced(&format!("key {} ({})", key.id, key.name), &config.unpriced(&settings.models)));
+        }
+    }
+    found
+}
+
+fn unpriced(who: &str, unpriced: &Unpriced) -> Option<String> {
+    let what = match (unpriced.targets.as_slice(), unpriced.is_open) {
+        ([], false) => return None,
+        ([], true) => "any model of the default provider".to_owned(),
+        (targets, _) => targets.join(", "),
+    };
+    Some(format!(
+        "{who} has a limit in US dollars and may ask for {what}: what has no price counts in tokens alone; name its \
+         `models`, and give their targets prices"
+    ))
 }
 
 /// Places where one subject named in bodies has most conversations: a constant that a framework sets, and then all its users share

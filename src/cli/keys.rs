@@ -42,6 +42,8 @@ enum What {
         /// After how many days it ends by itself [default: never]
         #[arg(long, value_name = "DAYS")]
         expires_in_days: Option<u32>,
+        #[command(flatten)]
+        limits: LimitArgs,
     },
     /// Lists all keys, without their secrets, which nobody has
     List,
@@ -58,6 +60,50 @@ enum What {
         /// The id of the key, as `list` prints it
         id: String,
     },
+}
+
+/// Limits of a key, as the config names them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits [default: none]")]
+struct LimitArgs {
+    /// Requests at a time
+    #[arg(long, value_name = "N")]
+    max_concurrency: Option<i64>,
+    /// Requests a minute
+    #[arg(long, value_name = "N")]
+    requests_per_minute: Option<i64>,
+    /// Tokens a minute, input and output together
+    #[arg(long, value_name = "N")]
+    tokens_per_minute: Option<i64>,
+    /// Tokens a day (UTC)
+    #[arg(long, value_name = "N")]
+    tokens_per_day: Option<i64>,
+    /// Tokens a month (UTC)
+    #[arg(long, value_name = "N")]
+    tokens_per_month: Option<i64>,
+    /// US dollars a day (UTC)
+    #[arg(long, value_name = "USD")]
+    usd_per_day: Option<f64>,
+    /// US dollars a month (UTC)
+    #[arg(long, value_name = "USD")]
+    usd_per_month: Option<f64>,
+}
+
+impl LimitArgs {
+    /// Puts them beside the other settings; what is wrong with them is told where those are checked.
+    fn write(&self, settings: &mut toml::Table) {
+        let whole = [
+            ("max_concurrency", self.max_concurrency),
+            ("requests_per_minute", self.requests_per_minute),
+            ("tokens_per_minute", self.tokens_per_minute),
+            ("tokens_per_day", self.tokens_per_day),
+            ("tokens_per_month", self.tokens_per_month),
+        ];
+        let dollars = [("usd_per_day", self.usd_per_day), ("usd_per_month", self.usd_per_month)];
+        let whole = whole.into_iter().filter_map(|(name, n)| Some((name, toml::Value::Integer(n?))));
+        let dollars = dollars.into_iter().filter_map(|(name, usd)| Some((name, toml::Value::Float(usd?))));
+        settings.extend(whole.chain(dollars).map(|(name, value)| (name.to_owned(), value)));
+    }
 }
 
 /// Does it in the store of the config; a running gateway takes notice within seconds.
@@ -83,8 +129,9 @@ async fn act(args: &KeysArgs) -> Result<String, String> {
     }
     let store = open(&config).await?;
     let text = match &args.what {
-        What::Create { name, settings, expires_in_days } => {
-            let settings = table(settings)?;
+        What::Create { name, settings, expires_in_days, limits } => {
+            let mut settings = table(settings)?;
+            limits.write(&mut settings);
             let wanted = Wanted { name: name.clone(), expires_in_days: *expires_in_days, settings };
             let new = wanted.check().map_err(|error| error.public.to_string())?;
             let (key, secret) =
@@ -143,12 +190,25 @@ fn table(settings: &[String]) -> Result<toml::Table, String> {
         };
         let (name, value) = (name.trim(), value.trim());
         let parsed = format!("v = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("v"));
-        all.insert(name.to_owned(), parsed.unwrap_or_else(|| toml::Value::String(value.to_owned())));
+        let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
+        // As in the config: `each_subject.tokens_per_day` is a key of a table.
+        match name.split_once('.') {
+            None => {
+                all.insert(name.to_owned(), value);
+            }
+            Some((table, key)) => {
+                let empty = toml::Value::Table(toml::Table::new());
+                let inner = all.entry(table.to_owned()).or_insert(empty).as_table_mut();
+                let inner = inner.ok_or_else(|| format!("--set {setting}: `{table}` is no table"))?;
+                inner.insert(key.to_owned(), value);
+            }
+        }
     }
     Ok(all)
 }
 
-async fn all(store: &SqliteStore) -> Result<Vec<StoredKey>, String> {
+/// Reads all keys, revoked ones too.
+pub(super) async fn all(store: &SqliteStore) -> Result<Vec<StoredKey>, String> {
     let mut keys: Vec<StoredKey> = Vec::new();
     loop {
         let page = Page { after: keys.last().map(|key| key.id.to_string()), limit: PAGE };
@@ -210,6 +270,8 @@ fn when(overlap: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -221,6 +283,26 @@ mod tests {
         assert_eq!(table["requests_per_minute"].as_integer(), Some(600));
         assert_eq!(table["models"].as_array().map(Vec::len), Some(2));
         assert!(super::table(&["tenant".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn limits_are_options_of_their_own_and_those_of_people_settings_of_a_table() {
+        let args = ["x", "create", "--name", "app", "--tokens-per-day", "5000", "--usd-per-month", "2.5"];
+        let args = args.into_iter().chain(["--set", "each_subject.requests_per_minute=9", "--set", "tenant=acme"]);
+        let parsed = Cli::try_parse_from(args).unwrap();
+        let What::Create { settings, limits, .. } = parsed.args.what else { unreachable!("it is `create`") };
+        let mut table = table(&settings).unwrap();
+        limits.write(&mut table);
+        let key = crate::config::Key::from_settings(&table).unwrap();
+        assert_eq!((key.limits.tokens_per_day, key.limits.usd_per_month), (Some(5_000), Some(2_500_000_000)));
+        assert_eq!((key.each_subject.requests_per_minute, key.tenant.as_str()), (Some(9), "acme"));
+        assert!(super::table(&["a=1", "a.b=2"].map(str::to_owned)).is_err());
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: KeysArgs,
     }
 
     /// BerriAI/litellm#32962: mistakes are named, all at once.
