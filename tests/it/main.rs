@@ -28,3 +28,4 @@ mod routing;
 mod stream;
 mod support;
 mod transparency;
+mod use_limits;
