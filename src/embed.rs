@@ -3,10 +3,14 @@
 //! Only values and the trait stand here, so that those who embed need not know who makes the vectors: `upstream` asks a server for them,
 //! a model in the process computes them.
 
+mod packed;
+
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+pub use packed::Packed;
 
 /// What a text is embedded for. Many models were trained to tell the two apart by a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

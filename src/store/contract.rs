@@ -17,6 +17,7 @@ pub(crate) mod scopes;
 pub(crate) mod targets;
 pub(crate) mod upkeep;
 pub(crate) mod usage;
+pub(crate) mod vectors;
 pub(crate) mod windows;
 
 use std::any::Any;
@@ -147,6 +148,16 @@ macro_rules! contract_suite {
                       what_was_used_never_reads_as_less_than_nothing
                       it_is_known_when_use_was_written_last
                       what_is_over_is_forgotten_and_no_more_than_asked }
+            vectors { a_generation_is_begun_once_and_found_again
+                      the_making_of_vectors_is_leased_to_one_at_a_time
+                      what_is_due_comes_in_order_and_from_where_it_was_left
+                      what_was_changed_since_comes_again_with_its_old_vector
+                      vectors_are_read_by_scope_and_generation
+                      a_vector_of_an_episode_that_is_gone_is_not_kept
+                      whoever_lost_the_lease_stores_nothing
+                      erasure_takes_the_vectors_of_every_generation_and_counts_them
+                      a_generation_that_nobody_uses_is_dropped_piece_by_piece
+                      a_generation_in_use_is_not_dropped }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

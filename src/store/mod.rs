@@ -15,6 +15,7 @@ mod types;
 mod unreachable;
 mod upkeep;
 mod usage;
+mod vectors;
 mod windows;
 
 use async_trait::async_trait;
@@ -30,6 +31,7 @@ pub use upkeep::{Audit, Audited, Change, Changed, Forgetting, Forgotten, Subject
 pub use usage::{
     UsageBy, UsageGroup, UsageOutcome, UsageQuery, UsageRow, UsageStore, UsageSums, UsageTimes, UsageTokens,
 };
+pub use vectors::{Due, DueEpisode, GenerationRecord, GenerationState, NewVector, VectorStore};
 pub use windows::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
@@ -54,6 +56,7 @@ pub trait Store:
     + TargetStore
     + UsageStore
     + BudgetStore
+    + VectorStore
 {
 }
 impl<T> Store for T where
@@ -70,6 +73,7 @@ impl<T> Store for T where
         + TargetStore
         + UsageStore
         + BudgetStore
+        + VectorStore
 {
 }
 

@@ -271,7 +271,8 @@ pub struct Proposal {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Erased {
     /// Rows per kind: `facts`, `history`, `episodes`, `outbox`, `dead_letters`, `proposals`, `states`, `digests`,
-    /// `exchanges`, `window_turns`, `windows`; under `usage` the rows that no longer say for whom they were.
+    /// `exchanges`, `window_turns`, `windows`, `vectors` (of every generation); under `usage` the rows that no longer say for whom they
+    /// were.
     pub counts: BTreeMap<&'static str, u64>,
     /// Whether no file holds the erased bytes any more.
     pub complete: bool,

@@ -1,5 +1,7 @@
 //! A store that could not be opened: every call fails with the reason, so that requests pass without memory.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{
@@ -12,10 +14,11 @@ use super::{BudgetStore, BudgetTotal, BudgetUse};
 use super::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
-use super::{UsageGroup, UsageQuery, UsageRow, UsageStore};
+use super::{Due, DueEpisode, GenerationRecord, NewVector, UsageGroup, UsageQuery, UsageRow, UsageStore, VectorStore};
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
+use crate::embed::Generation;
 use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
 
 /// Stands in for a store that could not be opened.
@@ -335,6 +338,63 @@ impl BudgetStore for Unreachable {
     }
 
     async fn forget_budgets(&self, _: Time, _: u32) -> Result<u64, StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl VectorStore for Unreachable {
+    async fn use_generation(&self, _: &Generation, _: Time) -> Result<GenerationRecord, StoreError> {
+        self.unavailable()
+    }
+
+    async fn generations(&self) -> Result<Vec<GenerationRecord>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn lease_generation(&self, _: &str, _: &str, _: Time, _: Duration) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
+    async fn release_generation(&self, _: &str, _: &str) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn set_background(&self, _: &str, _: u32, _: &[u8]) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn due_episodes(&self, _: &str, _: i64, _: u32) -> Result<Due, StoreError> {
+        self.unavailable()
+    }
+
+    async fn count_due(&self, _: i64, _: u32) -> Result<u64, StoreError> {
+        self.unavailable()
+    }
+
+    async fn put_vectors(&self, _: &str, _: &str, _: &[NewVector], _: Option<i64>) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
+    async fn vectors(
+        &self,
+        _: &Scope,
+        _: &str,
+        _: Option<EpisodeId>,
+        _: u32,
+    ) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn vectors_of(&self, _: &Scope, _: &str, _: &[EpisodeId]) -> Result<Vec<DueEpisode>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn complete_generation(&self, _: &str, _: Time) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn drop_generation(&self, _: &str, _: Time, _: u32) -> Result<(u64, bool), StoreError> {
         self.unavailable()
     }
 }

@@ -31,6 +31,8 @@ const WORDS: &str = "
 const DELETES: &[(&str, &str)] = &[
     ("facts", "DELETE FROM facts WHERE scope = ?1"),
     ("history", "DELETE FROM history WHERE scope = ?1"),
+    // Before the episodes, which would take them along uncounted.
+    ("vectors", "DELETE FROM vectors WHERE scope = ?1"),
     ("episodes", "DELETE FROM episodes WHERE scope = ?1"),
     ("outbox", "DELETE FROM outbox WHERE scope = ?1"),
     ("dead_letters", "DELETE FROM dead_letters WHERE scope = ?1"),
@@ -183,6 +185,7 @@ mod tests {
         ("changes", "one row says that all was erased; FORGET_CHANGES takes all others"),
         ("marks", "where jobs stand, nobody's data"),
         ("targets", "numbers about upstream models"),
+        ("generations", "which model made vectors, nobody's data"),
         ("keys", "of tenants, not of people"),
         ("key_secrets", "of tenants, not of people"),
         ("model_spending", "tokens of a tenant's day"),

@@ -32,6 +32,7 @@ mod tests;
 mod tombstone;
 mod upkeep;
 mod usage;
+mod vectors;
 mod windows;
 mod write;
 

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0005_digests.sql"),
     include_str!("../../../migrations/sqlite/0006_changes.sql"),
     include_str!("../../../migrations/sqlite/0010_keys.sql"),
+    include_str!("../../../migrations/sqlite/0011_vectors.sql"),
     include_str!("../../../migrations/sqlite/0013_usage.sql"),
     include_str!("../../../migrations/sqlite/0014_budgets.sql"),
 ];

@@ -8,12 +8,14 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{open, options};
-use crate::base::{ExchangeId, FactId, Random, SeededRandom};
+use crate::base::{EpisodeId, ExchangeId, FactId, Random, SeededRandom};
+use crate::embed::Generation;
 use crate::memory::{Scope, Speaker};
 use crate::store::contract::fixtures::*;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{
-    EpisodeStore, ExchangeStore, FactStore, JobFailure, LearnOutcome, OutboxStore, ProposalStatus, ScopeStore,
+    EpisodeStore, ExchangeStore, FactStore, JobFailure, LearnOutcome, NewVector, OutboxStore, ProposalStatus,
+    ScopeStore, VectorStore,
 };
 
 const CANARY: &str = "canary-7f3a91";
@@ -122,11 +124,36 @@ async fn fill(store: &SqliteStore, scope: &Scope, round: u128, word: &str) {
     }
     let outcomes = store.learn("me", &results).await.unwrap();
     assert!(outcomes.iter().all(|o| matches!(o, LearnOutcome::Applied { .. })), "{outcomes:?}");
+    put_vectors(store, scope, (1..15).map(|n| EpisodeId(base + n)), &text("vector")).await;
     let last = mine[19].exchange;
     let failure = JobFailure { retry_at: None, error: "no".to_owned(), now: NOW };
     store.fail("me", last, &failure).await.unwrap();
     for n in [3, 5, 8] {
         store.delete_fact(scope, FactId(base + n), NOW).await.unwrap();
+    }
+}
+
+/// Vectors of two generations. They are bytes to a store; here they are words, so that they can be looked for.
+async fn put_vectors(
+    store: &SqliteStore,
+    scope: &Scope,
+    episodes: impl Iterator<Item = EpisodeId> + Clone,
+    body: &str,
+) {
+    for model in ["one", "two"] {
+        let generation = Generation {
+            model: model.to_owned(),
+            dimension: None,
+            query_prefix: String::new(),
+            document_prefix: String::new(),
+        };
+        let id = store.use_generation(&generation, NOW).await.unwrap().id;
+        assert!(store.lease_generation(&id, "me", NOW, Duration::from_secs(60)).await.unwrap());
+        let made: Vec<_> = episodes
+            .clone()
+            .map(|episode| NewVector { scope: scope.clone(), episode, body: body.as_bytes().to_vec() })
+            .collect();
+        assert!(store.put_vectors(&id, "me", &made, None).await.unwrap());
     }
 }
 
@@ -140,7 +167,9 @@ async fn churn(store: &SqliteStore, scopes: &[&Scope; 2]) {
                 let text = format!("{word} {}", "x".repeat((random.next_u64() % 900) as usize));
                 episode(u128::from(random.next_u64()), Speaker::User, &text)
             });
-            store.put_episodes(scope, &batch.collect::<Vec<_>>()).await.unwrap();
+            let batch: Vec<_> = batch.collect();
+            store.put_episodes(scope, &batch).await.unwrap();
+            put_vectors(store, scope, batch.iter().map(|episode| episode.id), &format!("{word} vector")).await;
         }
         let thinned = sqlx::query("DELETE FROM episodes WHERE abs(rowid * 2654435761 + ?1) % 10 < 2")
             .bind(random.next_u64() as i64 >> 32);

@@ -1,0 +1,304 @@
+//! Vectors of episodes, and the generations they belong to.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tracing::instrument;
+
+use super::error::driver;
+use super::row::{hex, parse, rows};
+use super::scope::key;
+use super::{SqliteStore, commit};
+use crate::base::{EpisodeId, Time};
+use crate::embed::Generation;
+use crate::memory::{Episode, Scope};
+use crate::store::{Due, DueEpisode, GenerationRecord, GenerationState, NewVector, StoreError, VectorStore};
+
+const USE: &str = "
+    INSERT INTO generations (id, model, query_prefix, document_prefix, state, started_at, used_at)
+    VALUES (?1, ?2, ?3, ?4, 'filling', ?5, ?5)
+    ON CONFLICT (id) DO UPDATE SET used_at = max(used_at, excluded.used_at),
+        -- Half dropped: what is left of it is still good.
+        cursor = iif(state = 'dropping', 0, cursor), state = iif(state = 'dropping', 'filling', state)
+    RETURNING id, model, dimension, state, cursor, background, started_at, ready_at, used_at";
+
+const LIST: &str = "
+    SELECT id, model, dimension, state, cursor, NULL, started_at, ready_at, used_at FROM generations ORDER BY number";
+
+const LEASE: &str = "
+    UPDATE generations SET owner = ?2, lease_until = ?4
+    WHERE id = ?1 AND (owner IS NULL OR owner = ?2 OR lease_until <= ?3)";
+
+const RELEASE: &str = "UPDATE generations SET owner = NULL, lease_until = NULL WHERE id = ?1 AND owner = ?2";
+
+const SET_BACKGROUND: &str = "UPDATE generations SET dimension = ?2, background = ?3 WHERE id = ?1";
+
+const LAST_CHANGE: &str = "SELECT coalesce(max(seq), 0) FROM changes";
+
+/// In the order of the changes, whatever else the planner may think of.
+const DUE: &str = "
+    SELECT c.seq, s.tenant, s.namespace, s.subject, e.id, e.body, v.body
+    FROM changes c
+    CROSS JOIN episodes e ON e.id = c.object AND e.status = 'active' AND (e.changed IS NULL OR e.changed = c.seq)
+    CROSS JOIN scopes s ON s.id = e.scope AND s.subject IS NOT NULL
+    LEFT JOIN vectors v ON v.scope = e.scope AND v.episode = e.id
+        AND v.generation = (SELECT number FROM generations WHERE id = ?1)
+    WHERE c.seq > ?2 AND c.seq <= ?3 AND c.kind = 'episode' AND NOT c.gone
+    ORDER BY c.seq LIMIT ?4";
+
+const COUNT_DUE: &str = "
+    SELECT count(*) FROM (SELECT 1 FROM changes WHERE seq > ?1 AND kind = 'episode' AND NOT gone LIMIT ?2)";
+
+const HOLDS: &str = "SELECT number FROM generations WHERE id = ?1 AND owner = ?2";
+
+const PUT: &str = "
+    INSERT INTO vectors (scope, episode, generation, body)
+    SELECT e.scope, e.id, ?2, unhex(j.value ->> 2) FROM json_each(?1) j
+    CROSS JOIN scopes s ON s.key = unhex(j.value ->> 0)
+    CROSS JOIN episodes e ON e.id = j.value ->> 1 AND e.scope = s.id
+    WHERE true
+    ON CONFLICT DO UPDATE SET body = excluded.body";
+
+const MOVE: &str = "UPDATE generations SET cursor = max(cursor, ?2) WHERE number = ?1";
+
+const VECTORS: &str = "
+    SELECT v.episode, v.body FROM scopes s CROSS JOIN vectors v ON v.scope = s.id
+    WHERE s.key = ?1 AND v.episode > ?2 AND v.generation = (SELECT number FROM generations WHERE id = ?3)
+    ORDER BY v.episode LIMIT ?4";
+
+const VECTORS_OF: &str = "
+    SELECT e.id, e.body, v.body FROM scopes s
+    CROSS JOIN json_each(?2) j
+    CROSS JOIN episodes e ON e.id = j.value AND e.scope = s.id AND e.status = 'active'
+    LEFT JOIN vectors v ON v.scope = e.scope AND v.episode = e.id
+        AND v.generation = (SELECT number FROM generations WHERE id = ?3)
+    WHERE s.key = ?1";
+
+const COMPLETE: &str = "UPDATE generations SET state = 'ready', ready_at = ?2 WHERE id = ?1 AND state <> 'ready'";
+
+const UNUSED: &str = "SELECT number, cursor FROM generations WHERE id = ?1 AND used_at < ?2";
+
+/// The cursor of a generation that is being dropped counts scopes.
+const DROP_FROM: &str =
+    "UPDATE generations SET state = 'dropping', cursor = 0 WHERE number = ?1 AND state <> 'dropping'";
+const NEXT_SCOPE: &str = "SELECT max(id) FROM (SELECT id FROM scopes WHERE id > ?1 ORDER BY id LIMIT ?2)";
+const DROP: &str = "DELETE FROM vectors WHERE scope > ?1 AND scope <= ?2 AND generation = ?3";
+const DROPPED_TO: &str = "UPDATE generations SET cursor = ?2 WHERE number = ?1";
+const FORGET: &str = "DELETE FROM generations WHERE number = ?1";
+
+type Row = (String, String, u32, String, i64, Option<Vec<u8>>, i64, Option<i64>, i64);
+
+fn record((id, model, dimension, state, cursor, background, started_at, ready_at, used_at): Row) -> GenerationRecord {
+    GenerationRecord {
+        id,
+        model,
+        dimension,
+        state: if state == "ready" { GenerationState::Ready } else { GenerationState::Filling },
+        cursor,
+        background,
+        started_at: Time(started_at),
+        ready_at: ready_at.map(Time),
+        used_at: Time(used_at),
+    }
+}
+
+fn millis(lease: Duration) -> i64 {
+    i64::try_from(lease.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn episode_id(id: &str) -> Result<EpisodeId, StoreError> {
+    id.parse().map_err(|_| StoreError::Inconsistent {
+        table: "vectors",
+        column: "episode",
+        id: id.to_owned(),
+        problem: "not the id of an episode".to_owned(),
+    })
+}
+
+fn due(scope: Scope, id: &str, body: &str, vector: Option<Vec<u8>>) -> Result<DueEpisode, StoreError> {
+    let episode: Episode = parse("episodes", id, body)?;
+    Ok(DueEpisode { scope, id: episode.id, text: episode.text, vector })
+}
+
+#[async_trait]
+impl VectorStore for SqliteStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "use_generation"))]
+    async fn use_generation(&self, generation: &Generation, now: Time) -> Result<GenerationRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        let row: Row = sqlx::query_as(USE)
+            .bind(generation.id())
+            .bind(&generation.model)
+            .bind(&generation.query_prefix)
+            .bind(&generation.document_prefix)
+            .bind(now.0)
+            .fetch_one(&mut *tx)
+            .await
+            .map_err(driver("use a generation of vectors"))?;
+        commit(tx).await?;
+        Ok(record(row))
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "generations"))]
+    async fn generations(&self) -> Result<Vec<GenerationRecord>, StoreError> {
+        let found: Vec<Row> =
+            sqlx::query_as(LIST).fetch_all(&self.read).await.map_err(driver("list generations of vectors"))?;
+        Ok(found.into_iter().map(record).collect())
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "lease_generation"))]
+    async fn lease_generation(&self, id: &str, owner: &str, now: Time, lease: Duration) -> Result<bool, StoreError> {
+        let done = sqlx::query(LEASE)
+            .bind(id)
+            .bind(owner)
+            .bind(now.0)
+            .bind(now.0.saturating_add(millis(lease)))
+            .execute(&self.write)
+            .await
+            .map_err(driver("lease a generation of vectors"))?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "release_generation"))]
+    async fn release_generation(&self, id: &str, owner: &str) -> Result<(), StoreError> {
+        sqlx::query(RELEASE)
+            .bind(id)
+            .bind(owner)
+            .execute(&self.write)
+            .await
+            .map_err(driver("release a generation of vectors"))?;
+        Ok(())
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "set_background"))]
+    async fn set_background(&self, id: &str, dimension: u32, background: &[u8]) -> Result<(), StoreError> {
+        sqlx::query(SET_BACKGROUND)
+            .bind(id)
+            .bind(dimension)
+            .bind(background)
+            .execute(&self.write)
+            .await
+            .map_err(driver("keep the background of a generation"))?;
+        Ok(())
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "due_episodes"))]
+    async fn due_episodes(&self, id: &str, cursor: i64, limit: u32) -> Result<Due, StoreError> {
+        // What is committed between the two reads has a higher number: it comes next time.
+        let last: i64 = sqlx::query_scalar(LAST_CHANGE)
+            .fetch_one(&self.read)
+            .await
+            .map_err(driver("read what is to be embedded"))?;
+        let found: Vec<(i64, String, String, String, String, String, Option<Vec<u8>>)> = sqlx::query_as(DUE)
+            .bind(id)
+            .bind(cursor)
+            .bind(last)
+            .bind(limit)
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("read what is to be embedded"))?;
+        let is_last = found.len() < limit as usize;
+        let cursor = if is_last { last.max(cursor) } else { found.last().map_or(cursor, |row| row.0) };
+        let episodes = found.into_iter().map(|(_, tenant, namespace, subject, id, body, vector)| {
+            due(Scope::new(tenant, namespace, subject), &id, &body, vector)
+        });
+        Ok(Due { episodes: episodes.collect::<Result<_, _>>()?, cursor, is_last })
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "count_due"))]
+    async fn count_due(&self, cursor: i64, limit: u32) -> Result<u64, StoreError> {
+        sqlx::query_scalar(COUNT_DUE)
+            .bind(cursor)
+            .bind(limit)
+            .fetch_one(&self.read)
+            .await
+            .map_err(driver("count what is to be embedded"))
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "put_vectors"))]
+    async fn put_vectors(
+        &self,
+        id: &str,
+        owner: &str,
+        vectors: &[NewVector],
+        cursor: Option<i64>,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let store = driver("store vectors");
+        let held: Option<i64> =
+            sqlx::query_scalar(HOLDS).bind(id).bind(owner).fetch_optional(&mut *tx).await.map_err(&store)?;
+        let Some(number) = held else { return Ok(false) };
+        if !vectors.is_empty() {
+            let found: Vec<_> = vectors.iter().map(|v| (hex(&key(&v.scope)), v.episode, hex(&v.body))).collect();
+            sqlx::query(PUT).bind(rows(&found)).bind(number).execute(&mut *tx).await.map_err(&store)?;
+        }
+        if let Some(cursor) = cursor {
+            sqlx::query(MOVE).bind(number).bind(cursor).execute(&mut *tx).await.map_err(&store)?;
+        }
+        commit(tx).await?;
+        Ok(true)
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "vectors"))]
+    async fn vectors(
+        &self,
+        scope: &Scope,
+        id: &str,
+        after: Option<EpisodeId>,
+        limit: u32,
+    ) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
+        let found: Vec<(String, Vec<u8>)> = sqlx::query_as(VECTORS)
+            .bind(&key(scope)[..])
+            .bind(after.map(|id| id.to_string()).unwrap_or_default())
+            .bind(id)
+            .bind(limit)
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("read vectors"))?;
+        found.into_iter().map(|(id, body)| Ok((episode_id(&id)?, body))).collect()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "vectors_of"))]
+    async fn vectors_of(&self, scope: &Scope, id: &str, episodes: &[EpisodeId]) -> Result<Vec<DueEpisode>, StoreError> {
+        let found: Vec<(String, String, Option<Vec<u8>>)> = sqlx::query_as(VECTORS_OF)
+            .bind(&key(scope)[..])
+            .bind(rows(episodes))
+            .bind(id)
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("read vectors"))?;
+        found.into_iter().map(|(id, body, vector)| due(scope.clone(), &id, &body, vector)).collect()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "complete_generation"))]
+    async fn complete_generation(&self, id: &str, now: Time) -> Result<(), StoreError> {
+        sqlx::query(COMPLETE)
+            .bind(id)
+            .bind(now.0)
+            .execute(&self.write)
+            .await
+            .map_err(driver("complete a generation of vectors"))?;
+        Ok(())
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "drop_generation"))]
+    async fn drop_generation(&self, id: &str, unused_since: Time, max_scopes: u32) -> Result<(u64, bool), StoreError> {
+        let mut tx = self.begin().await?;
+        let drop = driver("drop a generation of vectors");
+        let found: Option<(i64, i64)> =
+            sqlx::query_as(UNUSED).bind(id).bind(unused_since.0).fetch_optional(&mut *tx).await.map_err(&drop)?;
+        let Some((number, cursor)) = found else { return Ok((0, false)) };
+        let begun = sqlx::query(DROP_FROM).bind(number).execute(&mut *tx).await.map_err(&drop)?;
+        let from = if begun.rows_affected() > 0 { 0 } else { cursor };
+        let next: Option<i64> =
+            sqlx::query_scalar(NEXT_SCOPE).bind(from).bind(max_scopes).fetch_one(&mut *tx).await.map_err(&drop)?;
+        let Some(next) = next else {
+            sqlx::query(FORGET).bind(number).execute(&mut *tx).await.map_err(&drop)?;
+            commit(tx).await?;
+            return Ok((0, true));
+        };
+        let gone = sqlx::query(DROP).bind(from).bind(next).bind(number).execute(&mut *tx).await.map_err(&drop)?;
+        sqlx::query(DROPPED_TO).bind(number).bind(next).execute(&mut *tx).await.map_err(&drop)?;
+        commit(tx).await?;
+        Ok((gone.rows_affected(), false))
+    }
+}
