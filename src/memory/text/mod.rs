@@ -1,14 +1,15 @@
 //! Text as terms: what makes "¥5,999" meet "5999 元", "running" meet "ran into runners", 设备 meet 设备清单.
 //!
 //! One analysis serves documents and questions, so that whatever it does to one it does to the other: full and half width
-//! are folded (NFKC), case and Latin accents dropped, English words stemmed, function words left out, scripts without spaces cut in
-//! overlapping pairs, codes and versions kept whole beside their parts. A term is a 64-bit hash: nothing is kept of the text.
+//! are folded (NFKC), case and Latin accents dropped, words stemmed by their language, function words left out, scripts without spaces cut in
+//! overlapping pairs, codes and versions kept whole beside their parts, amounts and measures brought into one form. A term is a 64-bit hash: nothing is kept of the text.
 //!
 //! Pure and bounded: of a long text only [`MAX_TEXT_BYTES`] are read. It never guesses meaning; that is for embedders.
 //!
 //! Start with [`analyse`]; `scan` cuts a text, `words` knows the common ones.
 
 mod fold;
+mod languages;
 mod scan;
 mod stem;
 mod words;
@@ -18,6 +19,7 @@ pub(in crate::memory) use fold::simplified;
 
 use std::borrow::Cow;
 
+use languages::Language;
 use scan::{Piece, Shape};
 use words::Commonness;
 
@@ -98,8 +100,27 @@ pub fn analyse(text: &str) -> Vec<Term> {
 pub fn analyse_folded(folded: &str) -> Vec<Term> {
     let folded = ends(folded);
     let mut terms = Vec::with_capacity(folded.len() / 5 + 1);
-    scan::scan(&folded, &mut |piece| terms.extend(term(&piece)));
+    match languages::of(&folded) {
+        None => scan::scan(&folded, &mut |piece| terms.extend(term(&piece))),
+        Some(language) => scan::scan(&folded, &mut |piece| terms.extend(foreign(&piece, language))),
+    }
     terms
+}
+
+/// The terms of a piece in another Latin language. A word stands for itself by the rules of its language; beside that it can be found as a
+/// question of one or two words would have it, whose language nobody can tell.
+fn foreign(piece: &Piece<'_>, language: Language) -> impl Iterator<Item = Term> {
+    let shape = piece.shape;
+    let own = match shape {
+        Shape::Word if language.is_function(piece.text) => return [None, None].into_iter().flatten(),
+        Shape::Word => Some(Term { id: stem::by_rules(piece.text, language.algorithm()), form: Form::Whole }),
+        _ => None,
+    };
+    let plain = match own {
+        None => term(piece),
+        Some(own) => Some(Term { id: stem::stem(piece.text).0, form: Form::Part }).filter(|plain| plain.id != own.id),
+    };
+    [own, plain].into_iter().flatten()
 }
 
 fn term(piece: &Piece<'_>) -> Option<Term> {
@@ -178,16 +199,88 @@ mod tests {
 
     #[test]
     fn amounts_meet_however_they_are_written() {
-        for other in ["5999 元", "5,999 yuan", "５９９９", "RMB 5,999.00"] {
+        let spellings = [
+            "5999 元",
+            "5999元",
+            "5,999 yuan",
+            "５９９９",
+            "RMB 5,999.00",
+            "rmb5999",
+            "5999CNY",
+            "\u{ffe5}5,999.00",
+            "5999块钱",
+            "5.999,00 CNY",
+            "6k - 1, or 5.999k",
+        ];
+        for other in spellings {
             assert!(meet("¥5999", other), "{other}");
         }
         assert!(!meet("¥5999", "5998"));
+        for other in ["1.5万元", "15,000 yuan", "15k", "1.5萬"] {
+            assert!(meet("15000", other), "{other}");
+        }
+        assert!(meet("3 million", "300万") && meet("3百万", "3,000,000") && meet("2亿", "200 million"));
+        assert!(!meet("5.999", "5999"), "a version or a price: nobody can tell");
+    }
+
+    #[test]
+    fn currencies_are_one_however_they_are_called() {
+        for (a, b) in [
+            ("20€", "20 euros"),
+            ("20欧元", "EUR 20"),
+            ("$30", "30 dollars"),
+            ("30美元", "usd30"),
+            ("100円", "100 yen"),
+        ] {
+            let currency =
+                |text: &str| analyse(text).iter().find(|t| t.form == Form::Common && t.id != hash("20")).map(|t| t.id);
+            assert!(currency(a).is_some() && meet(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn measures_meet_however_they_are_written() {
+        let code = |text: &str| analyse(text).iter().filter(|t| t.form == Form::Code).map(|t| t.id).collect::<Vec<_>>();
+        for (a, b) in [
+            ("10km", "10 kilometers"),
+            ("10 km", "10公里"),
+            ("128GB", "128 gb"),
+            ("70 kg", "70公斤"),
+            ("70kgs", "70 kilos"),
+            ("37.5°C", "37.5 degrees"),
+            ("30 cm", "30厘米"),
+            ("20%", "20 percent"),
+            ("20%", "20 per cent"),
+        ] {
+            assert!(!code(a).is_empty() && code(a) == code(b), "{a} {b}");
+        }
+        assert!(code("10 km") != code("11 km") && code("10 km") != code("10 kg"));
+        assert!(code("10 apples").is_empty());
+    }
+
+    // Issue 5, item 4: stemming by language.
+    #[test]
+    fn words_of_other_languages_meet_in_their_stem() {
+        for (a, b) in [
+            ("Ich habe meine Wohnungen verkauft", "Wo ist die Wohnung?"),
+            ("Ich habe meine Wohnungen verkauft", "Wohnungen"),
+            ("Nous avons vendu les vieilles maisons", "quelle maison"),
+            ("tengo tres hermanas en Madrid", "¿Dónde vive mi hermana?"),
+            ("Я живу в больших городах", "большой город"),
+            ("ho due biciclette", "dove è la mia bicicletta?"),
+        ] {
+            assert!(meet(a, b), "{a} {b}");
+        }
+        let telling = |text: &str| analyse(text).iter().filter(|term| term.is_telling()).count();
+        assert_eq!(telling("wo ist mein das die der"), 0, "function words tell nothing in any language");
+        assert_eq!(telling("что это и где он был"), 0);
     }
 
     #[test]
     fn codes_meet_whole_and_in_parts() {
         assert_eq!(ids("ABC-12345")[0], ids("abc-12345")[0]);
         assert!(meet("ABC-12345", "12345"));
+        assert_eq!(ids("ABC-12345")[0], ids("ABC12345")[0]);
         assert!(meet("v1.2.3", "1.2.3"));
         assert!(!meet("v1.2.3", "v1.2.4"));
     }

@@ -33,23 +33,61 @@ pub(super) struct Piece<'a> {
 /// Calls `emit` for every piece of `text`, from left to right.
 pub(super) fn scan(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
     let mut rest = text;
+    // The number that has just been read, for what may follow it: a unit, or a word that makes more of it.
+    let mut number: Option<String> = None;
     while let Some(c) = rest.chars().next() {
         let length = if is_unspaced(c) {
             let length = span(rest, is_unspaced);
-            unspaced(&rest[..length], emit);
+            let known = number.take().map_or(0, |number| behind_number(&number, &rest[..length], emit));
+            unspaced(&rest[known..length], emit);
             length
         } else if c.is_alphanumeric() {
             let length = chunk_length(rest);
-            chunk(&rest[..length], emit);
+            let before = number.take();
+            number = chunk(&rest[..length], before.as_deref(), emit);
             length
         } else {
-            if let Some(name) = words::currency_sign(c) {
-                emit(Piece { text: name, shape: Shape::Currency });
+            match (words::currency_sign(c), &number) {
+                (Some(name), _) => emit(Piece { text: name, shape: Shape::Currency }),
+                (None, Some(number)) if c == '%' => measure(number, "%", emit),
+                (None, Some(number)) if c == '°' => measure(number, "deg", emit),
+                _ => {}
+            }
+            // Only a space may stand between a number and its unit.
+            if !matches!(c, ' ' | '\u{a0}') {
+                number = None;
             }
             c.len_utf8()
         };
         rest = &rest[length..];
     }
+}
+
+/// A number and its unit as one thing, beside both.
+fn measure(number: &str, unit: &str, emit: &mut impl FnMut(Piece<'_>)) {
+    emit(Piece { text: &format!("{number}{unit}"), shape: Shape::Code });
+}
+
+/// What a run without spaces says of the number before it: 万, 公里; how much of the run that was.
+fn behind_number(number: &str, run: &str, emit: &mut impl FnMut(Piece<'_>)) -> usize {
+    if let Some((times, length)) = words::multiplier_prefix(run)
+        && let Some(number) = scaled(number, times)
+    {
+        emit(Piece { text: &number, shape: Shape::Number });
+        return length;
+    }
+    let Some((unit, length)) = words::unit_prefix(run) else { return 0 };
+    measure(number, unit, emit);
+    length
+}
+
+/// `1.5` times 10,000 as `15000`; nothing for what is no whole number then, or too large.
+fn scaled(number: &str, times: u64) -> Option<String> {
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    let scale = 10_u64.checked_pow(u32::try_from(decimals.len()).ok()?)?;
+    let digits: u64 = format!("{whole}{decimals}").parse().ok()?;
+    let product = digits.checked_mul(times)?;
+    (product % scale == 0).then(|| (product / scale).to_string())
 }
 
 /// Scripts without spaces between words: Han, kana, Thai, Lao, Myanmar, Khmer. (Hangul has spaces, but glues particles on: pairs serve it better.)
@@ -100,16 +138,29 @@ fn connects(before: char, c: char, next: char) -> bool {
     }
 }
 
-fn chunk(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
+/// `number` is the one before it. Returns the number that it is itself.
+fn chunk(text: &str, number: Option<&str>, emit: &mut impl FnMut(Piece<'_>)) -> Option<String> {
     if text.chars().all(|c| c.is_alphabetic() || is_mark(c) || c == '\'') {
-        return word(text, emit);
+        if let Some(number) = number {
+            follow(number, text, emit);
+        }
+        word(text, emit);
+        return None;
     }
     if let Some(number) = as_number(text) {
-        return emit(Piece { text: &number, shape: Shape::Number });
+        emit(Piece { text: &number, shape: Shape::Number });
+        return Some(number.into_owned());
+    }
+    if amount(text, emit) {
+        return None;
     }
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
     if has_digit || is_address(text) {
-        emit(Piece { text: without_v(text), shape: Shape::Code });
+        let has_letter = text.chars().any(char::is_alphabetic);
+        let glued = has_digit && has_letter && !text.contains(['.', '@', '/', ':', '#', '+', ',', '\'']);
+        // "ABC-12345" and "ABC12345" are one code; of digits alone a hyphen makes a range or a date.
+        let code = if glued { text.replace(['-', '_'], "") } else { text.to_owned() };
+        emit(Piece { text: without_v(&code), shape: Shape::Code });
         parts(text, emit);
     } else {
         // "well-known", "and/or", "end.Next": words that stand together.
@@ -117,6 +168,50 @@ fn chunk(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
         {
             word(part, emit);
         }
+    }
+    None
+}
+
+/// What a word says of the number before it.
+fn follow(number: &str, word: &str, emit: &mut impl FnMut(Piece<'_>)) {
+    if let Some(unit) = words::unit_word(word) {
+        measure(number, unit, emit);
+    } else if word == "per" {
+        // "per cent"
+        measure(number, "%", emit);
+    } else if let Some(number) = words::multiplier(word).and_then(|times| scaled(number, times)) {
+        emit(Piece { text: &number, shape: Shape::Number });
+    }
+}
+
+/// `10km`, `15k`, `5999cny`, `rmb5,999`: a number with its unit, currency or multiplier written to it. Whether it was one.
+fn amount(text: &str, emit: &mut impl FnMut(Piece<'_>)) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
+    let (head, tail) = text.split_at(span(text, char::is_alphabetic));
+    let (number, name) = if head.is_empty() { text.split_at(span(text, is_digit)) } else { (tail, head) };
+    let Some(number) = as_number(number).filter(|_| !name.is_empty() && name.chars().all(char::is_alphabetic)) else {
+        return false;
+    };
+    if let Some(currency) = words::currency_word(name) {
+        emit(Piece { text: currency, shape: Shape::Currency });
+        emit(Piece { text: &number, shape: Shape::Number });
+        return true;
+    }
+    if !head.is_empty() {
+        return false;
+    }
+    if let Some(unit) = words::unit_word(name) {
+        measure(&number, unit, emit);
+        emit(Piece { text: &number, shape: Shape::Part });
+        emit(Piece { text: unit, shape: Shape::Part });
+        return true;
+    }
+    match words::multiplier(name).and_then(|times| scaled(&number, times)) {
+        Some(number) => {
+            emit(Piece { text: &number, shape: Shape::Number });
+            true
+        }
+        None => false,
     }
 }
 
@@ -140,6 +235,9 @@ fn word(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
 
 /// `5,999` and `5,999.00` as `5999`; `2.5` as it is; nothing for versions and dates.
 fn as_number(text: &str) -> Option<std::borrow::Cow<'_, str>> {
+    if let Some(number) = continental(text) {
+        return Some(number.into());
+    }
     let plain = text.strip_suffix(".00").or_else(|| text.strip_suffix(".0")).unwrap_or(text);
     if plain.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(plain.into());
@@ -158,6 +256,20 @@ fn as_number(text: &str) -> Option<std::borrow::Cow<'_, str>> {
         return Some(plain.replace(',', "").into());
     }
     (!plain.contains(',')).then(|| plain.into())
+}
+
+/// `5.999,00` as `5999`: points between groups of three, and a comma before the decimals.
+fn continental(text: &str) -> Option<String> {
+    let (whole, decimals) = text.rsplit_once(',')?;
+    let mut groups = whole.split('.');
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let head = groups.next().filter(|head| (1..=3).contains(&head.len()) && is_number(head))?;
+    let fits = whole.contains('.') && groups.all(|group| group.len() == 3 && is_number(group));
+    if !fits || head.is_empty() || !(1..=2).contains(&decimals.len()) || !is_number(decimals) {
+        return None;
+    }
+    let whole = whole.replace('.', "");
+    Some(if decimals.bytes().all(|byte| byte == b'0') { whole } else { format!("{whole}.{decimals}") })
 }
 
 /// `ann@site.org`, `docs.site.org/start`, `snake_case`: one thing, though made of letters only.
@@ -243,7 +355,7 @@ mod tests {
     #[test]
     fn connectors_hold_codes_together_and_part_words() {
         assert_eq!(texts("well-known and/or"), ["well", "known", "and", "or"]);
-        assert_eq!(texts("abc-12345."), ["abc-12345", "abc", "12345"]);
+        assert_eq!(texts("abc-12345."), ["abc12345", "abc", "12345"]);
         assert_eq!(texts("see ann@site.org!"), ["see", "ann@site.org", "ann", "site", "org"]);
         assert_eq!(texts("v1.2.3, 10:30"), ["1.2.3", "10:30", "10", "30"]);
     }
@@ -251,6 +363,8 @@ mod tests {
     #[test]
     fn numbers_lose_their_separators_and_keep_their_point() {
         assert_eq!(texts("5,999 1,234,567.50 2.5 7.00"), ["5999", "1234567.50", "2.5", "7"]);
+        assert_eq!(texts("5.999,00 1.234.567,5 1.2.3"), ["5999", "1234567.5", "1.2.3"]);
+        assert_eq!(texts("192.168.100.200"), ["192.168.100.200", "192", "168", "100", "200"]);
     }
 
     #[test]

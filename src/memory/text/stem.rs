@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
+use super::languages;
 use super::words::{self, Commonness};
 use super::{TermId, hash};
 
@@ -31,8 +32,15 @@ thread_local! {
 
 /// Stems a folded word. The result is a function of the word alone; what is remembered only makes it cheap.
 pub(super) fn stem(word: &str) -> Stemmed {
-    // The stemmer knows English only; words of other scripts went through `fold` and stay as they are.
-    if word.len() <= 3 || !word.is_ascii() {
+    if !word.is_ascii() {
+        // The alphabet says what language it is, or that there are no rules for it.
+        return match languages::by_script(word) {
+            _ if words::is_russian_function(word) => (hash(word), Commonness::Function),
+            Some(algorithm) => (by_rules(word, algorithm), Commonness::Telling),
+            None => (hash(word), Commonness::Telling),
+        };
+    }
+    if word.len() <= 3 {
         return (hash(word), words::commonness(word));
     }
     if word.len() > MAX_BYTES {
@@ -50,6 +58,11 @@ pub(super) fn stem(word: &str) -> Stemmed {
         }
         slot.stemmed
     })
+}
+
+/// The stem by the rules of one language.
+pub(super) fn by_rules(word: &str, algorithm: Algorithm) -> TermId {
+    hash(&Stemmer::create(algorithm).stem(word))
 }
 
 fn anew(word: &str) -> Stemmed {

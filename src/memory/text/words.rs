@@ -156,7 +156,14 @@ const CHINESE: &[&str] = &[
     "个",
     "元",
     "块",
+    "块钱",
     "美元",
+    "欧元",
+    "英镑",
+    "日元",
+    "円",
+    "港币",
+    "港元",
     "人民币",
     "は",
     "が",
@@ -215,6 +222,70 @@ pub(super) fn is_common_single(text: &str) -> bool {
     COMMON_SINGLES.contains(text)
 }
 
+/// The unit that a word stands for, behind a number.
+pub(super) fn unit_word(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "km" | "kms" | "kilometer" | "kilometers" | "kilometre" | "kilometres" | "公里" => "km",
+        "cm" | "centimeter" | "centimeters" | "centimetre" | "centimetres" | "厘米" => "cm",
+        "mm" | "millimeter" | "millimeters" | "millimetre" | "millimetres" | "毫米" => "mm",
+        "mi" | "mile" | "miles" | "英里" => "mi",
+        "ft" | "foot" | "feet" | "英尺" => "ft",
+        "kg" | "kgs" | "kilo" | "kilos" | "kilogram" | "kilograms" | "公斤" | "千克" => "kg",
+        "mg" | "milligram" | "milligrams" | "毫克" => "mg",
+        "lb" | "lbs" | "pounds" => "lb",
+        "oz" | "ounce" | "ounces" => "oz",
+        "ml" | "milliliter" | "milliliters" | "毫升" => "ml",
+        "kb" => "kb",
+        "mb" => "mb",
+        "gb" | "gigabyte" | "gigabytes" => "gb",
+        "tb" | "terabyte" | "terabytes" => "tb",
+        "ghz" => "ghz",
+        "mhz" => "mhz",
+        "kwh" => "kwh",
+        "mins" | "min" | "minute" | "minutes" | "分钟" => "min",
+        "hr" | "hrs" | "hour" | "hours" | "小时" => "h",
+        "percent" | "%" => "%",
+        "degrees" | "摄氏度" | "度" => "deg",
+        _ => return None,
+    })
+}
+
+/// The Chinese unit that a text begins with, and its length in bytes.
+pub(super) fn unit_prefix(text: &str) -> Option<(&'static str, usize)> {
+    const UNITS: [&str; 13] =
+        ["公里", "厘米", "毫米", "英里", "英尺", "公斤", "千克", "毫克", "毫升", "分钟", "小时", "摄氏度", "度"];
+    let unit = UNITS.iter().find(|unit| text.starts_with(**unit))?;
+    Some((unit_word(unit)?, unit.len()))
+}
+
+/// What a word makes of the number before it: 万, million.
+pub(super) fn multiplier(word: &str) -> Option<u64> {
+    Some(match word {
+        "k" | "thousand" => 1_000,
+        "million" | "millions" => 1_000_000,
+        "billion" | "billions" => 1_000_000_000,
+        _ => return None,
+    })
+}
+
+/// The same of what a Chinese text begins with, and its length in bytes.
+pub(super) fn multiplier_prefix(text: &str) -> Option<(u64, usize)> {
+    const WORDS: [(&str, u64); 5] =
+        [("百万", 1_000_000), ("千万", 10_000_000), ("万", 10_000), ("亿", 100_000_000), ("千", 1_000)];
+    let (word, times) = WORDS.iter().find(|(word, _)| text.starts_with(word))?;
+    // 千克 is a unit.
+    (!text.starts_with("千克")).then_some((*times, word.len()))
+}
+
+/// Russian words that tell little; Cyrillic is hardly written in any other language here.
+pub(super) fn is_russian_function(word: &str) -> bool {
+    const WORDS: &str = " и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне было вот от \
+        меня еще нет о из ему теперь когда даже ну ли если уже или ни быть был него до вас опять уж вам ведь там потом себя ей может они \
+        тут где есть надо ней для мы тебя их чем была сам чтоб без чего раз тоже себе под будет ж тогда кто этот того потому этого какой \
+        это мой моя мое мои твой наш ваш была были ";
+    word.len() <= 12 && WORDS.split(' ').any(|known| known == word)
+}
+
 /// The currency that a sign stands for.
 pub(super) fn currency_sign(sign: char) -> Option<&'static str> {
     Some(match sign {
@@ -231,6 +302,11 @@ pub(super) fn currency_sign(sign: char) -> Option<&'static str> {
 /// The currency that a word stands for.
 pub(super) fn currency_word(word: &str) -> Option<&'static str> {
     Some(match word {
+        "块钱" => "cny",
+        "欧元" => "eur",
+        "英镑" => "gbp",
+        "jpy" | "yen" | "日元" | "円" => "jpy",
+        "hkd" | "港币" | "港元" => "hkd",
         "usd" | "dollar" | "dollars" | "bucks" | "美元" => "usd",
         "eur" | "euro" | "euros" => "eur",
         "gbp" => "gbp",
