@@ -98,6 +98,7 @@ fn queries(size: i64) -> Vec<Query> {
             now: Time(1_800_000_000_000),
             max_sensitivity: Sensitivity::Sensitive,
             exclude: Exclude::default(),
+            said: Arc::default(),
             max_episodes: 5,
         }
     };

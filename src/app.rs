@@ -30,7 +30,7 @@ use crate::conversation;
 use crate::embed::Embed;
 use crate::jobs::{Journal, LearnCounters, Outbox, Summaries, Sweep, WorkerCounters};
 use crate::memory::{Schemas, Scope};
-use crate::recall::Recall;
+use crate::recall::{Knowledge, Recall};
 use crate::states::States;
 use crate::store::Store;
 use crate::telemetry::{LearnedAs, Metrics, Swept, raise_to};
@@ -53,6 +53,8 @@ pub struct App {
     pub recall: Arc<Recall>,
     /// Makes vectors; `None` = words alone find.
     pub embedder: Option<Arc<dyn Embed>>,
+    /// The documents of namespaces, held in memory.
+    pub knowledge: Arc<Knowledge>,
     /// Conversation states.
     pub states: Arc<States>,
     /// The keys of facts by namespace, with half-lives and critical keys as configured.

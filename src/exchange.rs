@@ -16,7 +16,7 @@ pub use limits::{Limits, Reserved, ReservedTokens};
 use crate::base::{ExchangeId, FactId, RequestId, Secret, Time};
 use crate::context::{Fitted, Notes, Policy, PolicyChanges, Report};
 use crate::conversation::Chain;
-use crate::memory::{Scope, Sensitivity};
+use crate::memory::{Namespace, Scope, Sensitivity};
 use crate::tokens::{Price, Rules};
 use crate::wire::{ChatRequest, Patches, Span, encode_string};
 
@@ -242,6 +242,8 @@ pub struct Identity {
     pub named_by: Option<SubjectSource>,
     /// Further scopes to read: the same subject in granted namespaces.
     pub also_read: Vec<Scope>,
+    /// Namespaces whose documents may be shown, whoever asks; none where nothing is read.
+    pub knowledge: Vec<Namespace>,
     /// What memory does for this request.
     pub memory: Switch,
     /// Why memory is skipped, when it is.
@@ -389,6 +391,13 @@ pub enum MemoryOutcome {
         n_facts: usize,
         /// The episodes in it.
         n_episodes: usize,
+        /// The passages of documents in it.
+        n_passages: usize,
+    },
+    /// Nobody is named, so only documents were asked.
+    NoSubject {
+        /// A channel that did not answer in time.
+        degraded: Option<&'static str>,
     },
     /// Memory had no part in it.
     Skipped(&'static str),

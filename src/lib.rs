@@ -12,6 +12,7 @@ pub mod telemetry;
 pub mod ask;
 pub mod embed;
 pub mod memory;
+pub mod rerank;
 pub mod wire;
 
 pub mod tokens;

@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use crate::base::{ErrorKind, GatewayError};
 use crate::exchange::{Identity, Principal, SubjectRule, SubjectSource, Switch};
-use crate::memory::Scope;
+use crate::memory::{Namespace, Scope};
 
 /// Longest subject or namespace, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -51,10 +51,17 @@ pub fn identify(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames
         Some(scope) if own => principal.read_namespaces.iter().map(|n| scope.in_namespace(Arc::clone(n))).collect(),
         _ => Vec::new(),
     };
+    // Documents are about no person, so they need none; but who reads nothing reads no documents either.
+    let mut knowledge = Vec::new();
+    if memory.read {
+        let granted = principal.read_namespaces.iter().filter(|_| own);
+        let names = std::iter::once(&namespace).chain(granted);
+        knowledge.extend(names.map(|name| Namespace::new(Arc::clone(&principal.tenant), Arc::clone(name))));
+    }
     if scope.is_none() {
         memory = Switch::OFF;
     }
-    Ok(Identity { namespace, scope, named_by, also_read, memory, skipped })
+    Ok(Identity { namespace, scope, named_by, also_read, knowledge, memory, skipped })
 }
 
 /// Returns the namespace in force and whether it is the key's own.
@@ -223,6 +230,20 @@ mod tests {
         let granted = identify(&principal(), &h("sales"), &()).unwrap();
         assert_eq!(granted.memory, Switch { read: true, write: false });
         assert_eq!(identify(&principal(), &h("hr"), &()).unwrap_err().kind, ErrorKind::Forbidden);
+    }
+
+    #[test]
+    fn documents_need_no_subject_but_reading() {
+        let of = |h: &[(&'static str, &str)]| {
+            let knowledge = identify(&principal(), &headers(h), &()).unwrap().knowledge;
+            knowledge.iter().map(|namespace| namespace.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[]), ["support", "sales"]);
+        assert_eq!(of(&[("x-backstory-namespace", "sales")]), ["sales"]);
+        for off in ["off", "write"] {
+            assert!(of(&[("x-backstory-user", "u"), ("x-backstory-memory", off)]).is_empty());
+            assert!(of(&[("x-backstory-memory", off)]).is_empty());
+        }
     }
 
     #[test]

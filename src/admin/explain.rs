@@ -70,6 +70,7 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
             "earlier": fitted.earlier.iter().map(|block| &**block).collect::<Vec<_>>(),
             "facts": fitted.facts_shown,
             "episodes": fitted.episodes_shown,
+            "passages": fitted.passages_shown,
             "why": why,
         }),
         request,

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::base::{EpisodeId, GatewayError};
 use crate::config::ApiAccess;
 use crate::exchange::MemoryApi;
-use crate::memory::Scope;
+use crate::memory::{Namespace, Scope};
 
 /// Callers by their key, as in chat.
 pub(super) struct ByKey(pub(super) Arc<App>);
@@ -53,6 +53,10 @@ impl Changed for Caches {
     fn erased(&self, scope: &Scope) {
         self.0.forget_cached(scope);
         self.0.forget_summaries(scope);
+    }
+
+    fn documents(&self, namespace: &Namespace) {
+        self.0.knowledge.invalidate(namespace);
     }
 
     async fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {

@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::base::{ErrorKind, GatewayError, Time};
 use crate::exchange::MemoryApi;
 use crate::layers::read_body;
-use crate::memory::RecalledEpisode;
+use crate::memory::{EpisodeScores, RecalledEpisode, RecalledPassage};
 use crate::recall::{Exclude, Query};
 use crate::telemetry::{Outcome, Route};
 
@@ -76,6 +76,7 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
         now,
         max_sensitivity: principal.max_sensitivity,
         exclude: Exclude::default(),
+        said: Arc::default(),
         max_episodes: question.limit.unwrap_or(10).min(MAX_LIMIT),
     };
     let unavailable = |error| {
@@ -83,6 +84,8 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
     };
     let found = app.recall.recall(&query).await.map_err(unavailable)?;
     let episodes = app.recall.search(&query).await.map_err(unavailable)?;
+    let passages = app.knowledge.search(&identity.knowledge, &query, query.max_episodes).await.map_err(unavailable)?;
+    let passages: Vec<Value> = passages.iter().map(passage).collect();
     let facts: Vec<Value> = found
         .profile
         .iter()
@@ -92,7 +95,20 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
         }))
         .collect();
     let data: Vec<Value> = episodes.iter().take(query.max_episodes).map(episode).collect();
-    Ok(json!({"data": data, "facts": facts, "revision": found.revision, "next": null}))
+    Ok(json!({"data": data, "facts": facts, "passages": passages, "revision": found.revision, "next": null}))
+}
+
+fn passage(recalled: &RecalledPassage) -> Value {
+    let (passage, scores) = (&recalled.passage, &recalled.scores);
+    json!({
+        "document": recalled.document.id,
+        "title": recalled.document.title,
+        "number": passage.number,
+        "headings": passage.headings,
+        "text": passage.text,
+        "score": scores.fused,
+        "scores": raw(scores),
+    })
 }
 
 fn episode(recalled: &RecalledEpisode) -> Value {
@@ -103,12 +119,17 @@ fn episode(recalled: &RecalledEpisode) -> Value {
         "role": episode.role,
         "said_at": episode.said_at.to_rfc3339(),
         "score": scores.fused,
-        "scores": {
-            "turn": scores.turn,
-            "neighbours": scores.neighbours,
-            "session": scores.session,
-            "coverage": scores.coverage,
-            "fused": scores.fused,
-        },
+        "scores": raw(scores),
+    })
+}
+
+fn raw(scores: &EpisodeScores) -> Value {
+    json!({
+        "turn": scores.turn,
+        "neighbours": scores.neighbours,
+        "session": scores.session,
+        "coverage": scores.coverage,
+        "fused": scores.fused,
+        "rerank": scores.rerank,
     })
 }

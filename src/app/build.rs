@@ -28,14 +28,15 @@ use crate::jobs::{
 };
 use crate::memory::Sensitivity;
 use crate::memory::redact::redact_turn;
-use crate::recall::{Recall, RecallConfig};
+use crate::recall::{Knowledge, Recall, RecallConfig, Reranker};
 use crate::states::States;
 use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
 use crate::store::{Store, StoreError, StoredKey, Unreachable};
 use crate::telemetry::{AskPurpose, Metrics};
 use crate::tokens::{Counter, ModelTable};
 use crate::upstream::{
-    Auth, Learned, Passthrough, Provider, ProviderConfig, Retry, Route, Routes, Services, TargetConfig, Timeouts, keep,
+    Auth, Learned, Passthrough, Provider, ProviderConfig, RerankKind, Reranking, Retry, Route, Routes, Services,
+    TargetConfig, Timeouts, keep,
 };
 
 /// Token counts that are kept, in bytes.
@@ -105,7 +106,11 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     };
     let schemas = Arc::new(config.memory.schemas());
     let source = Tuned { store: Arc::clone(&store), schemas: Arc::clone(&schemas) };
-    let recall = Arc::new(Recall::from_source(Arc::new(source), recall_config(config)));
+    let reranker = reranker(config, &metrics)?;
+    let recall = Recall::from_source(Arc::new(source), recall_config(config)).reranked_by(reranker.clone());
+    let recall = Arc::new(recall);
+    let knowledge = Knowledge::new(Arc::clone(&store), recall_config(config), Arc::clone(&clock));
+    let knowledge = Arc::new(knowledge.reranked_by(reranker));
     let states = Arc::new(States::new(Arc::clone(&store)));
 
     let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
@@ -281,6 +286,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         journal,
         recall,
         embedder,
+        knowledge,
         states,
         schemas,
         sweep,
@@ -342,9 +348,32 @@ fn reason_of(error: &StoreError) -> String {
     }
 }
 
+/// Share of recall's deadline within which the rerank endpoint has to answer: what is known must still be shown in time. Passages have
+/// half of the deadline altogether.
+const RERANK_SHARE: f64 = 0.4;
+
+fn reranker(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Reranker>, BuildError> {
+    let rerank = &config.rerank;
+    let Some(url) = &rerank.url else { return Ok(None) };
+    let kind = match rerank.kind {
+        Some(config::RerankKind::Cohere) => RerankKind::Cohere,
+        Some(config::RerankKind::Jina) => RerankKind::Jina,
+        Some(config::RerankKind::Tei) => RerankKind::Tei,
+        None if rerank.model.is_some() => RerankKind::Cohere,
+        None => RerankKind::Tei,
+    };
+    let by = Reranking::new(url, kind, rerank.model.clone(), rerank.api_key.as_ref()).map_err(|error| {
+        let reason = error.causes().unwrap_or_else(|| error.to_string());
+        BuildError::Provider { name: "[rerank]".to_owned(), reason }
+    })?;
+    let within = config.recall.deadline.mul_f64(RERANK_SHARE);
+    Ok(Some(Reranker::new(Arc::new(by), within, Arc::clone(metrics))))
+}
+
 fn recall_config(config: &Config) -> RecallConfig {
     let mut recall = RecallConfig::default();
     recall.max_episodes = config.recall.max_episodes as usize;
+    recall.max_passages = config.recall.max_passages as usize;
     recall.floor = config.recall.floor;
     recall.weights.turn = config.recall.weights.turn;
     recall.weights.neighbours = config.recall.weights.neighbours;
@@ -359,7 +388,9 @@ fn recall_config(config: &Config) -> RecallConfig {
 #[must_use]
 pub fn policies(config: &Config) -> Policies {
     let soft_mark = config.summary.model.as_ref().map(|_| config.summary.soft_mark);
-    let base = Policy { soft_mark, ..Policy::default() }.with(&policy_changes(&config.budget.changes()));
+    let knowledge_share = config.recall.knowledge_share;
+    let base =
+        Policy { soft_mark, knowledge_share, ..Policy::default() }.with(&policy_changes(&config.budget.changes()));
     let models = config.models.iter().map(|model| (model.name.clone(), policy_changes(&model.budget)));
     Policies::new(base, models.collect())
 }

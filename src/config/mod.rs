@@ -34,7 +34,7 @@ pub use limit_rules::LimitSection;
 pub use limits::{Budget, BudgetChanges, Overflow, Profile, Retry, Timeouts};
 pub use memory::{Memory, MemoryRules};
 pub use provider::{Model, Provider, ProviderKey, ProviderKind, Target};
-pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank};
+pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank, RerankKind};
 pub use server::{Admin, Server, Telemetry, Tls};
 pub use spending::Unpriced;
 pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};

@@ -18,6 +18,10 @@ pub struct Recall {
     pub deadline: Duration,
     /// `max_episodes` shown at once.
     pub max_episodes: u32,
+    /// `max_passages` of documents shown at once; 0 = documents are not looked at.
+    pub max_passages: u32,
+    /// `knowledge_share`: of the tokens of memory, what passages of documents may take at most.
+    pub knowledge_share: f64,
     /// `floor`: share of the question's information that an episode must cover to be shown, 0 to 1.
     pub floor: f64,
     /// `cache_bytes`: bound of the scopes that are held in memory.
@@ -52,6 +56,8 @@ impl Default for Recall {
         Self {
             deadline: Duration::from_millis(50),
             max_episodes: 5,
+            max_passages: 3,
+            knowledge_share: 0.5,
             floor: 0.35,
             cache_bytes: 256 << 20,
             weights: RecallWeights::default(),
@@ -80,6 +86,8 @@ impl Recall {
         let recall = Self {
             deadline: s.millis("deadline_ms", 1).unwrap_or(default.deadline),
             max_episodes: s.count("max_episodes", 0..=100).unwrap_or(default.max_episodes),
+            max_passages: s.count("max_passages", 0..=100).unwrap_or(default.max_passages),
+            knowledge_share: s.number("knowledge_share", default.knowledge_share, 0.0..=1.0),
             floor: s.number("floor", default.floor, 0.0..=1.0),
             cache_bytes: s.whole("cache_bytes", 1 << 20..=1 << 40).unwrap_or(default.cache_bytes),
             weights: s.table("weights", |s| RecallWeights::read(s, default.weights)),
@@ -173,17 +181,32 @@ impl Embeddings {
 pub struct Rerank {
     /// `url`; none = rules only.
     pub url: Option<String>,
+    /// `kind`: the form of its questions; none = as the model tells: with one `cohere`, without one `tei`.
+    pub kind: Option<RerankKind>,
     /// `model`.
     pub model: Option<String>,
     /// `api_key`.
     pub api_key: Option<Secret>,
 }
 
+/// How a rerank endpoint is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RerankKind {
+    /// As Cohere, and what speaks like it.
+    Cohere,
+    /// As Jina.
+    Jina,
+    /// As text-embeddings-inference.
+    Tei,
+}
+
 impl Rerank {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        for key in ["model", "api_key"].into_iter().filter(|key| s.has(key) && !s.has("url")) {
+        for key in ["kind", "model", "api_key"].into_iter().filter(|key| s.has(key) && !s.has("url")) {
             s.wrong_secret(key, "needs `url` beside it");
         }
-        Self { url: http_url(s, "url"), model: s.name("model"), api_key: s.secret("api_key") }
+        let kinds = [("cohere", RerankKind::Cohere), ("jina", RerankKind::Jina), ("tei", RerankKind::Tei)];
+        let kind = s.has("kind").then(|| s.choice("kind", RerankKind::Cohere, &kinds));
+        Self { url: http_url(s, "url"), kind, model: s.name("model"), api_key: s.secret("api_key") }
     }
 }

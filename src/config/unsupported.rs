@@ -38,7 +38,6 @@ impl Config {
             self.embeddings.engine == EmbeddingsEngine::Local,
             "embeddings.engine: \"local\" is not supported yet; use \"openai\", or \"off\": words find without it",
         );
-        cannot(self.rerank.url.is_some(), "rerank.url: a rerank endpoint is not supported yet; leave it out");
         cannot(
             self.telemetry.otlp_endpoint.is_some(),
             "telemetry.otlp_endpoint: export of traces is not supported yet; leave it out",

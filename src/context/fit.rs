@@ -227,6 +227,7 @@ impl Fitting<'_> {
             render::blocks(
                 notes,
                 (room - earlier_tokens).min(policy.memory_tokens),
+                policy.knowledge_share,
                 target.max_sensitivity,
                 counter,
                 self.rules,
@@ -290,6 +291,7 @@ impl Fitting<'_> {
             digest_tokens: target.real(placed.digest_tokens),
             n_facts: placed.blocks.facts.len(),
             n_episodes: placed.blocks.episodes.len(),
+            n_passages: placed.blocks.passages.len(),
             shortened: kept.shortened.len(),
             digest: Arc::clone(&placed.digest),
             digest_by: placed.digest_by,
@@ -469,6 +471,7 @@ fn finish(input: &FitInput<'_>, patches: &Patches, report: Report, blocks: Block
         recollection: blocks.recollection,
         facts_shown: blocks.facts,
         episodes_shown: blocks.episodes,
+        passages_shown: blocks.passages,
         earlier: Vec::new(),
         first_change: patches.first(),
         trail: None,

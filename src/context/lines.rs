@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::base::Time;
-use crate::memory::{Fact, FactStatus, RecalledEpisode, Recollection, Speaker};
+use crate::memory::{Fact, FactStatus, RecalledEpisode, RecalledPassage, Recollection, Speaker};
 
 use super::label::label;
 use super::notes::{NoteLine, Notes};
@@ -18,7 +18,8 @@ const MAX_VALUE_CHARS: usize = 400;
 /// An episode is never shown longer than this; it has 500 tokens at most.
 const MAX_EPISODE_CHARS: usize = 2000;
 
-/// Returns a recollection as lines to show: facts with their labels, episodes with how long ago they were.
+/// Returns a recollection as lines to show: facts with their labels, episodes with how long ago they were, passages
+/// with the document that they are from.
 ///
 /// The profile takes only typed values of one line, at most 120 characters, about the subject; free text the user asked to
 /// be remembered never has the rank of a system message: it goes to the recollection. `now` only decides how long ago
@@ -35,6 +36,7 @@ pub fn lines(recollection: &Recollection, now: Time) -> Notes {
     let facts = merged(recollection.facts.iter().map(|recalled| &recalled.fact).filter(|fact| !shown(fact)));
     notes.recollection.extend(facts.iter().map(|facts| fact_line(facts)));
     notes.recollection.extend(recollection.episodes.iter().map(|episode| episode_line(episode, now)));
+    notes.recollection.extend(recollection.passages.iter().map(passage_line));
     notes
 }
 
@@ -100,9 +102,9 @@ fn fact_line(facts: &[&Fact]) -> NoteLine {
         text,
         critical: facts.iter().any(|fact| fact.critical),
         fact: Some(first.id),
-        episode: None,
         at: first.confirmed_at,
         sensitivity: facts.iter().map(|fact| fact.sensitivity).max().unwrap_or_default(),
+        ..NoteLine::default()
     }
 }
 
@@ -118,12 +120,34 @@ fn episode_line(recalled: &RecalledEpisode, now: Time) -> NoteLine {
     let when = ago(episode.said_at, now);
     NoteLine {
         text: format!("{when}, {who} said: \"{}\"", one_line(&episode.text, MAX_EPISODE_CHARS)),
-        critical: false,
-        fact: None,
         episode: Some(episode.id),
         at: episode.said_at,
         sensitivity: episode.sensitivity,
+        ..NoteLine::default()
     }
+}
+
+/// A passage, cited by its title and headings. Its lines stay apart, since a table or a program in one line says nothing.
+fn passage_line(recalled: &RecalledPassage) -> NoteLine {
+    let RecalledPassage { document, passage, .. } = recalled;
+    let title = one_line(&document.title, MAX_PROFILE_CHARS);
+    let mut text = format!("from: {title}");
+    for heading in passage.headings.iter().map(|heading| one_line(heading, MAX_PROFILE_CHARS)) {
+        if heading != title {
+            text.push_str(" > ");
+            text.push_str(&heading);
+        }
+    }
+    text.push_str(": ");
+    let lines = passage.text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    for (n, line) in lines.enumerate() {
+        if n > 0 {
+            // Indented, so that it stays part of this note.
+            text.push_str("\n  ");
+        }
+        text.extend(line.chars().map(|c| if c.is_control() { ' ' } else { c }));
+    }
+    NoteLine { text, at: document.updated_at, passage: Some(recalled.reference()), ..NoteLine::default() }
 }
 
 /// Returns a text as one line: white space and control characters become single spaces, and what is too long ends in `…`.
@@ -156,6 +180,7 @@ fn is_one_line(text: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::base::{EpisodeId, FactId};
+    use crate::memory::knowledge::{Document, Format, Passage};
     use crate::memory::{
         Cardinality, Episode, EpisodeKind, EpisodeScores, EpisodeStatus, FactKind, RecalledFact, Sensitivity,
         SourceType,
@@ -264,6 +289,34 @@ mod tests {
         let notes = lines(&recollection, NOW);
         assert_eq!(texts(&notes.recollection), ["3 weeks ago, the user said: \"I flew to Rome\""]);
         assert_eq!(notes.recollection, lines(&recollection, NOW.plus_seconds(3600)).recollection);
+    }
+
+    #[test]
+    fn passages_are_cited_and_keep_their_lines() {
+        let document = Document {
+            id: "prices".parse().unwrap(),
+            title: "Price\nlist".to_owned(),
+            format: Format::Markdown,
+            source: None,
+            tags: Vec::new(),
+            version: 3,
+            created_at: NOW,
+            updated_at: NOW,
+            characters: 0,
+            passages: 1,
+        };
+        let headings = vec!["Price list".to_owned(), "Beds".to_owned()];
+        let text = "| bed | price |\n\n| oak |\t5 \u{7}|".to_owned();
+        let passage = Passage { number: 2, headings, text };
+        let recalled = RecalledPassage {
+            document: Arc::new(document),
+            passage: Arc::new(passage),
+            scores: EpisodeScores::default(),
+        };
+        let notes = lines(&Recollection { passages: vec![recalled], ..Recollection::default() }, NOW);
+        assert_eq!(texts(&notes.recollection), ["from: Price list > Beds: | bed | price |\n  | oak | 5  |"]);
+        let shown = notes.recollection[0].passage.as_ref().unwrap();
+        assert_eq!((shown.version, shown.number), (3, 2));
     }
 
     #[test]

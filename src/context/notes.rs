@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::Sensitivity;
+use crate::memory::knowledge::PassageRef;
 
 /// What is known that bears on a request.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +59,7 @@ pub struct Earlier {
 /// One memory, as one line of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoteLine {
-    /// What is said of it; no clock, no id, no source in it.
+    /// What is said of it; no clock, no id, and but for a passage, which may have several lines, no source in it.
     pub text: String,
     /// Whether it goes last when there is no room.
     pub critical: bool,
@@ -66,6 +67,8 @@ pub struct NoteLine {
     pub fact: Option<FactId>,
     /// The episode it rests on.
     pub episode: Option<EpisodeId>,
+    /// The passage that it is; its lines stand apart from what is known of the person, in a share of their own.
+    pub passage: Option<PassageRef>,
     /// When it was said.
     pub at: Time,
     /// Who may see it: a target that may not does not.

@@ -36,6 +36,7 @@ impl Policy {
             profile: changes.profile.unwrap_or(self.profile),
             sticky_tokens: changes.sticky_tokens.unwrap_or(self.sticky_tokens),
             soft_mark: self.soft_mark,
+            knowledge_share: self.knowledge_share,
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Policy {
     pub max_input_tokens: usize,
     /// Tokens of memory at most, inside the budget.
     pub memory_tokens: usize,
+    /// Share of the memory's tokens that passages of documents may take at most.
+    pub knowledge_share: f64,
     /// Tokens kept free for the reply when the client does not say; `None` = a share of the window.
     pub output_reserve: Option<usize>,
     /// Share of the budget that is left after a cut, so that the next turns fit without another.
@@ -57,6 +59,7 @@ impl Default for Policy {
         Self {
             max_input_tokens: 0,
             memory_tokens: 1000,
+            knowledge_share: 0.5,
             output_reserve: None,
             low_water: 0.7,
             overflow: Overflow::Trim,

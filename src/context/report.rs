@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::base::{EpisodeId, FactId};
+use crate::memory::knowledge::PassageRef;
 use crate::wire::Role;
 
 use super::budget::Allowance;
@@ -26,6 +27,8 @@ pub struct Fitted {
     pub facts_shown: Vec<FactId>,
     /// The episodes that are shown; as above.
     pub episodes_shown: Vec<EpisodeId>,
+    /// The passages of documents that are shown; as above.
+    pub passages_shown: Vec<PassageRef>,
     /// Recollections of earlier, long user turns that stand where they were shown.
     pub earlier: Vec<Arc<str>>,
     /// The offset of the first changed byte of the client's body.
@@ -71,6 +74,8 @@ pub struct Report {
     pub n_facts: usize,
     /// Episodes shown.
     pub n_episodes: usize,
+    /// Passages of documents shown.
+    pub n_passages: usize,
     /// Texts that were shortened.
     pub shortened: usize,
     /// The digest that stands for what was cut; empty = none.

@@ -163,6 +163,7 @@ impl<'a> Asker<'a> {
             now: question.asked_at.unwrap_or_else(|| self.end.plus_seconds(3_600)),
             max_sensitivity: Sensitivity::Sensitive,
             exclude: Exclude::default(),
+            said: Arc::default(),
             max_episodes: DEPTH,
         };
         let start = Instant::now();

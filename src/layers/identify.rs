@@ -38,7 +38,7 @@ impl Stage<Decoded> for Identify {
             None
         };
         if without.is_some() {
-            identity = Identity { memory: Switch::OFF, skipped: without, ..identity };
+            identity = Identity { memory: Switch::OFF, skipped: without, knowledge: Vec::new(), ..identity };
         }
         let budget_header = match headers.get("x-backstory-budget") {
             None => None,

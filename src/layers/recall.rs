@@ -12,8 +12,8 @@ use crate::base::{GatewayError, Time};
 use crate::context::{self, Earlier, Notes, Pinned};
 use crate::conversation::{self, Chain, fence};
 use crate::exchange::{self, Call, Funded, MemoryOutcome, Recalled, Why};
-use crate::memory::{Recollection, Scope, Sensitivity};
-use crate::recall::{self, Exclude, Query};
+use crate::memory::{RecalledPassage, Recollection, Scope, Sensitivity};
+use crate::recall::{self, Exclude, Knowledge, Passages, Query};
 use crate::states::States;
 use crate::store::{StateKey, StoreError, TurnState};
 use crate::telemetry::{Metrics, RecallOutcome};
@@ -27,10 +27,13 @@ const BEFORE_CHARS: usize = 400;
 const MAX_EARLIER: usize = 32;
 /// The longest question that is looked up, in characters; the rest of a longer one is passed over.
 const MAX_QUERY_CHARS: usize = 4_000;
+/// So much of what the request says is compared with what is about to be shown, in bytes: the newest messages.
+const MAX_SAID_BYTES: usize = 64 * 1024;
 
 /// Asks memory.
 pub struct Recall {
     recall: Arc<recall::Recall>,
+    knowledge: Arc<Knowledge>,
     states: Arc<States>,
     deadline: Duration,
     tasks: TaskTracker,
@@ -44,23 +47,24 @@ impl fmt::Debug for Recall {
 }
 
 impl Recall {
-    /// Asks `recall`, for at most `deadline`. A scope that has not been read by then goes on being read on `tasks`.
+    /// Asks `recall` and `knowledge`, for at most `deadline`. A scope that has not been read by then goes on being read on `tasks`.
     #[must_use]
     pub fn new(
         recall: Arc<recall::Recall>,
+        knowledge: Arc<Knowledge>,
         states: Arc<States>,
         deadline: Duration,
         tasks: TaskTracker,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { recall, states, deadline, tasks, metrics }
+        Self { recall, knowledge, states, deadline, tasks, metrics }
     }
 
     /// Does the work of the stage for a call: also what `explain` uses.
     pub async fn ask(&self, call: &Call) -> exchange::Recall {
         let identity = &call.identity;
         let (Some(chat), Some(scope)) = (call.payload.chat(), &identity.scope) else {
-            return without(MemoryOutcome::Skipped(identity.skipped.unwrap_or("off")), None);
+            return self.without_subject(call).await;
         };
         if let Some(reason) = identity.skipped {
             return without(MemoryOutcome::Skipped(reason), None);
@@ -79,6 +83,41 @@ impl Recall {
         self.metrics.recalls.inc(outcome_label(&result));
         self.metrics.recall_seconds.observe(begun.elapsed().as_secs_f64());
         result
+    }
+
+    /// Documents are about no person: they are shown to whom nobody is named as well.
+    async fn without_subject(&self, call: &Call) -> exchange::Recall {
+        let identity = &call.identity;
+        let newest =
+            call.payload.chat().filter(|_| !identity.knowledge.is_empty()).map(|chat| (chat, chat.newest_user()));
+        let Some((chat, Some(newest))) = newest else {
+            return without(MemoryOutcome::Skipped(identity.skipped.unwrap_or("off")), None);
+        };
+        let begun = Instant::now();
+        let query = self.query(call, chat, Vec::new(), Exclude::default(), newest);
+        let (passages, degraded) = self.documents(call, &query).await;
+        let found = Recollection { passages, ..Recollection::default() };
+        let result = exchange::Recall {
+            notes: context::lines(&found, call.stamp.at),
+            why: reasons(&found),
+            ..without(MemoryOutcome::NoSubject { degraded }, None)
+        };
+        self.metrics.recalls.inc(outcome_label(&result));
+        self.metrics.recall_seconds.observe(begun.elapsed().as_secs_f64());
+        result
+    }
+
+    /// Passages of documents, and what did not answer in time: that must not cost the memories, so it has half of their time.
+    async fn documents(&self, call: &Call, query: &Query) -> (Vec<RecalledPassage>, Option<&'static str>) {
+        let finding = self.knowledge.find_behind(&call.identity.knowledge, query, &self.tasks);
+        match tokio::time::timeout(self.deadline / 2, finding).await {
+            Ok(Ok(Passages { shown, degraded })) => (shown, degraded),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "documents could not be read; the request goes on without them");
+                (Vec::new(), Some("knowledge"))
+            }
+            Err(_) => (Vec::new(), Some("knowledge")),
+        }
     }
 
     async fn look(
@@ -113,8 +152,14 @@ impl Recall {
             Some(prefix) => self.states.get(&state(prefix), now).await?,
             None => None,
         };
-        let query = self.query(call, chat, scope, chain, newest);
-        let found = self.recall.recall_behind(query, &self.tasks).await?;
+        let mut scopes = vec![scope.clone()];
+        scopes.extend(call.identity.also_read.iter().cloned());
+        let query = self.query(call, chat, scopes, Exclude::of(&chain.message_hashes), newest);
+        let (found, (passages, degraded)) =
+            tokio::join!(self.recall.recall_behind(query.clone(), &self.tasks), self.documents(call, &query));
+        let mut found = found?;
+        found.passages = passages;
+        found.degraded = found.degraded.or(degraded);
         let mut notes = context::lines(&found, now);
         let kept = kept.filter(|kept| still_holds(kept, &found));
         let profile_facts = match &kept {
@@ -171,22 +216,22 @@ impl Recall {
     async fn still_shown(&self, call: &Call, scope: &Scope, pin: &TurnState, now: Time) -> Result<bool, StoreError> {
         let mut scopes = vec![scope.clone()];
         scopes.extend(call.identity.also_read.iter().cloned());
-        self.recall.still_hold(&scopes, &pin.facts, &pin.episodes, now).await
+        Ok(self.recall.still_hold(&scopes, &pin.facts, &pin.episodes, now).await?
+            && self.knowledge.still_hold(&call.identity.knowledge, &pin.passages).await?)
     }
 
-    fn query(&self, call: &Call, chat: &ChatRequest, scope: &Scope, chain: &Chain, newest: usize) -> Query {
+    fn query(&self, call: &Call, chat: &ChatRequest, scopes: Vec<Scope>, exclude: Exclude, newest: usize) -> Query {
         let text = chat.message_text(&chat.messages()[newest]);
         let text: String = fence::strip(&text).chars().take(MAX_QUERY_CHARS).collect();
         let before = (text.chars().count() < SHORT_QUERY_CHARS).then(|| what_came_before(chat, newest)).flatten();
-        let mut scopes = vec![scope.clone()];
-        scopes.extend(call.identity.also_read.iter().cloned());
         Query {
             scopes,
             text,
             before,
             now: call.stamp.at,
             max_sensitivity: call.principal.max_sensitivity,
-            exclude: Exclude::of(&chain.message_hashes),
+            exclude,
+            said: said(chat),
             max_episodes: self.recall.max_episodes(),
         }
     }
@@ -220,7 +265,11 @@ fn pinned(pin: &TurnState, earlier: Vec<Earlier>, chain: &Arc<Chain>, epoch: i64
         earlier,
         ..Notes::default()
     };
-    let outcome = MemoryOutcome::Pinned { n_facts: pin.facts.len(), n_episodes: pin.episodes.len() };
+    let outcome = MemoryOutcome::Pinned {
+        n_facts: pin.facts.len(),
+        n_episodes: pin.episodes.len(),
+        n_passages: pin.passages.len(),
+    };
     exchange::Recall { notes, epoch, revision: pin.revision, ..without(outcome, Some(Arc::clone(chain))) }
 }
 
@@ -239,6 +288,22 @@ fn what_came_before(chat: &ChatRequest, newest: usize) -> Option<String> {
     Some(text.chars().skip(skip).collect())
 }
 
+/// What the request says, the newest first, as far as it is looked at.
+fn said(chat: &ChatRequest) -> Arc<[String]> {
+    let mut room = MAX_SAID_BYTES;
+    let mut texts = Vec::new();
+    for message in chat.messages().iter().rev() {
+        let text = chat.message_text(message);
+        let text = fence::strip(&text);
+        room = room.saturating_sub(text.len());
+        if room == 0 {
+            break;
+        }
+        texts.push(text.into_owned());
+    }
+    texts.into()
+}
+
 fn reasons(found: &Recollection) -> Vec<Why> {
     let profile = found.profile.iter().map(|f| Why { id: f.id.to_string(), score: 1.0, reason: "profile".to_owned() });
     let facts = found.facts.iter().map(|f| Why { id: f.fact.id.to_string(), score: f.score, reason: f.why.clone() });
@@ -250,13 +315,23 @@ fn reasons(found: &Recollection) -> Vec<Why> {
             e.scores.turn, e.scores.neighbours, e.scores.session, e.scores.coverage
         ),
     });
-    profile.chain(facts).chain(episodes).collect()
+    let passages = found.passages.iter().map(|p| Why {
+        id: format!("{}#{}", p.document.id, p.passage.number),
+        score: p.scores.fused,
+        reason: format!(
+            "words of \"{}\": passage {:.2}, document {:.2}, coverage {:.2}",
+            p.document.title, p.scores.turn, p.scores.session, p.scores.coverage
+        ),
+    });
+    profile.chain(facts).chain(episodes).chain(passages).collect()
 }
 
 fn outcome_label(result: &exchange::Recall) -> RecallOutcome {
     let notes = &result.notes;
     match result.outcome {
         MemoryOutcome::Skipped(_) => RecallOutcome::Skipped,
+        MemoryOutcome::NoSubject { .. } if notes.recollection.is_empty() => RecallOutcome::Skipped,
+        MemoryOutcome::NoSubject { .. } => RecallOutcome::Hit,
         MemoryOutcome::Timeout => RecallOutcome::Timeout,
         MemoryOutcome::Error => RecallOutcome::Error,
         MemoryOutcome::Pinned { .. } => RecallOutcome::Pinned,

@@ -381,31 +381,30 @@ pub fn memory_header(recall: &Recall, fitted: Option<&Fitted>, full: bool) -> St
     if full {
         return "skipped; reason=outbox-full".to_owned();
     }
-    let (mut facts, mut episodes, tokens) =
-        fitted.map_or((0, 0, 0), |f| (f.report.n_facts, f.report.n_episodes, f.report.memory_tokens));
-    if let MemoryOutcome::Pinned { n_facts, n_episodes } = recall.outcome {
-        (facts, episodes) = (n_facts, n_episodes);
+    let report = fitted.map(|fitted| &fitted.report);
+    let (mut facts, mut episodes, mut passages) =
+        report.map_or((0, 0, 0), |report| (report.n_facts, report.n_episodes, report.n_passages));
+    let tokens = report.map_or(0, |report| report.memory_tokens);
+    if let MemoryOutcome::Pinned { n_facts, n_episodes, n_passages } = recall.outcome {
+        (facts, episodes, passages) = (n_facts, n_episodes, n_passages);
     }
     let shown = fitted.is_some_and(Fitted::shows_memory);
-    let hit = format!("hit; facts={facts}; episodes={episodes}; tokens={tokens}");
+    let outcome = if shown {
+        // Most namespaces have no documents.
+        let passages = if passages > 0 { format!("; passages={passages}") } else { String::new() };
+        format!("hit; facts={facts}; episodes={episodes}{passages}; tokens={tokens}")
+    } else {
+        "miss".to_owned()
+    };
+    let with = |degraded: Option<&str>| degraded.map_or_else(String::new, |channel| format!("; degraded={channel}"));
     match recall.outcome {
         MemoryOutcome::Skipped(reason) => format!("skipped; reason={reason}"),
         MemoryOutcome::Timeout => "timeout".to_owned(),
         MemoryOutcome::Error => "error".to_owned(),
-        MemoryOutcome::Pinned { .. } | MemoryOutcome::Asked { degraded: None } => {
-            if shown {
-                hit
-            } else {
-                "miss".to_owned()
-            }
-        }
-        MemoryOutcome::Asked { degraded: Some(channel) } => {
-            if shown {
-                format!("{hit}; degraded={channel}")
-            } else {
-                format!("miss; degraded={channel}")
-            }
-        }
+        MemoryOutcome::Pinned { .. } => outcome,
+        MemoryOutcome::Asked { degraded } => outcome + &with(degraded),
+        MemoryOutcome::NoSubject { degraded } if shown => format!("{outcome}; reason=no-subject{}", with(degraded)),
+        MemoryOutcome::NoSubject { degraded } => format!("skipped; reason=no-subject{}", with(degraded)),
     }
 }
 

@@ -63,6 +63,7 @@ pub(super) fn state(call: &Call, recall: &Recall, fitted: &Fitted) -> Option<(St
         recollection: Arc::clone(&fitted.recollection),
         facts: fitted.facts_shown.clone(),
         episodes: fitted.episodes_shown.clone(),
+        passages: fitted.passages_shown.clone(),
         revision: recall.revision,
         expires_at: call.stamp.at.plus_seconds(STATE_SECONDS),
     };
@@ -87,6 +88,7 @@ pub(super) fn finished(call: &Call, recall: &Recall, answered: Option<&Answered>
             "earlier": answered.fitted.earlier.iter().map(|block| &**block).collect::<Vec<_>>(),
             "facts": answered.fitted.facts_shown,
             "episodes": answered.fitted.episodes_shown,
+            "passages": answered.fitted.passages_shown,
             "why": recall.why.iter().map(|w| json!({"id": w.id, "score": w.score, "reason": w.reason})).collect::<Vec<_>>(),
         }),
         complete,

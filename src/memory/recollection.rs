@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::episode::Episode;
 use super::fact::Fact;
+use super::knowledge::{Document, Passage, PassageRef};
 
 /// The result of one recall. Empty is a normal result.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub struct Recollection {
     pub facts: Vec<RecalledFact>,
     /// Episodes that bear on the question, strongest first.
     pub episodes: Vec<RecalledEpisode>,
+    /// Passages of the namespace's documents that bear on the question, strongest first.
+    pub passages: Vec<RecalledPassage>,
     /// The revision of the scope that was read.
     pub revision: i64,
     /// A channel that did not answer in time, as in `vector`.
@@ -40,6 +43,25 @@ pub struct RecalledEpisode {
     pub scores: EpisodeScores,
 }
 
+/// A passage of a document and why it was recalled.
+#[derive(Clone, Debug)]
+pub struct RecalledPassage {
+    /// The document that it is from.
+    pub document: Arc<Document>,
+    /// The passage.
+    pub passage: Arc<Passage>,
+    /// Its scores; it has no neighbours, and its session is the document.
+    pub scores: EpisodeScores,
+}
+
+impl RecalledPassage {
+    /// Names what was recalled, as it was.
+    #[must_use]
+    pub fn reference(&self) -> PassageRef {
+        PassageRef { document: self.document.id.clone(), version: self.document.version, number: self.passage.number }
+    }
+}
+
 /// The scores of an episode, raw per channel and fused.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EpisodeScores {
@@ -53,12 +75,14 @@ pub struct EpisodeScores {
     pub coverage: f64,
     /// Fused and boosted; only good for ordering within one query.
     pub fused: f64,
+    /// What a rerank endpoint said of it, where one was asked: on a scale of its own.
+    pub rerank: Option<f64>,
 }
 
 impl Recollection {
     /// Whether nothing was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.profile.is_empty() && self.facts.is_empty() && self.episodes.is_empty()
+        self.profile.is_empty() && self.facts.is_empty() && self.episodes.is_empty() && self.passages.is_empty()
     }
 }

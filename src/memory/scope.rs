@@ -29,6 +29,22 @@ impl Scope {
     }
 }
 
+/// A line of business inside a tenant: what is about nobody in particular, as the documents of an operator, is kept under it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Namespace {
+    /// The owner of keys; the hard wall.
+    pub tenant: Arc<str>,
+    /// Its name inside the tenant; crossed only by explicit grant.
+    pub name: Arc<str>,
+}
+
+impl Namespace {
+    /// Makes a namespace of its two names.
+    pub fn new(tenant: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        Self { tenant: tenant.into(), name: name.into() }
+    }
+}
+
 /// Never prints the subject: scopes end up in logs.
 impl fmt::Debug for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

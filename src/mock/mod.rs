@@ -17,6 +17,7 @@ mod notes;
 mod record;
 mod replies;
 mod reply;
+mod rerank;
 mod script;
 mod serve;
 mod socket;

@@ -27,6 +27,7 @@ use super::chat;
 use super::embed;
 use super::record::{Log, Recorded};
 use super::reply::{End, Raw};
+use super::rerank;
 use super::script::Script;
 use super::socket::Socket;
 use super::write::CREATED;
@@ -186,6 +187,7 @@ async fn decide(state: &State, request: &Recorded, number: u64) -> Raw {
     match (&request.method, request.path()) {
         (&Method::POST, "/v1/chat/completions") => chat::reply(request, number, text, model).await,
         (&Method::POST, "/v1/embeddings") => embed::reply(request, model),
+        (&Method::POST, "/v1/rerank") => rerank::reply(request, model),
         (&Method::GET, "/v1/models") => models(None),
         (&Method::GET, path) if path.starts_with("/v1/models/") => models(path.strip_prefix("/v1/models/")),
         (_, path) if path.starts_with("/v1/") => echo(request),

@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
 
 use moka::sync::Cache;
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
+use super::echo::{self, Runs};
 use super::facts;
 use super::pack::pack;
 use super::query::{Query, RecallConfig};
-use super::rank::{Asked, Purpose, rank};
+use super::rank::{Asked, Found, Purpose, rank};
+use super::rerank::Reranker;
 use super::scoped::Scoped;
 use super::source::{ScopeData, Source};
 use crate::base::{EpisodeId, FactId, Time};
@@ -33,6 +36,7 @@ type Entry = RwLock<Scoped>;
 pub struct Recall {
     source: Arc<dyn Source>,
     config: RecallConfig,
+    reranker: Option<Reranker>,
     hot: Cache<Scope, Arc<Entry>>,
     /// Scopes that are being read. Taken before `hot` is written, so that no write is lost between the two.
     loading: Mutex<HashMap<Scope, Arc<Loading>>>,
@@ -67,7 +71,13 @@ impl Recall {
             .weigher(|_, entry: &Arc<Entry>| u32::try_from(read(entry).bytes()).unwrap_or(u32::MAX))
             .max_capacity(config.cache_bytes)
             .build();
-        Self { source, config, hot, loading: Mutex::default() }
+        Self { source, config, reranker: None, hot, loading: Mutex::default() }
+    }
+
+    /// The same, with an endpoint that orders what is found.
+    #[must_use]
+    pub fn reranked_by(self, reranker: Option<Reranker>) -> Self {
+        Self { reranker, ..self }
     }
 
     /// How many episodes are shown at most.
@@ -97,22 +107,27 @@ impl Recall {
     /// # Errors
     /// When a scope cannot be read.
     pub async fn search(&self, query: &Query) -> Result<Vec<RecalledEpisode>, StoreError> {
+        let begun = Instant::now();
         let entries = self.entries(query).await?;
-        Ok(self.rank(&entries, query))
+        let mut found = self.rank(&entries, query);
+        if let Some(reranker) = &self.reranker {
+            // It is only an order: without it, it is ours.
+            let _degraded = reranker.order(&query.text, &mut found, begun, text_of).await;
+        }
+        Ok(found.into_iter().map(|found| found.hit).collect())
     }
 
     /// The same from memory alone, at once; `None` when a scope has to be read first.
     #[must_use]
     pub fn search_now(&self, query: &Query) -> Option<Vec<RecalledEpisode>> {
         let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
-        Some(self.rank(&entries?, query))
+        Some(self.rank(&entries?, query).into_iter().map(|found| found.hit).collect())
     }
 
-    fn rank(&self, entries: &[Arc<Entry>], query: &Query) -> Vec<RecalledEpisode> {
+    fn rank(&self, entries: &[Arc<Entry>], query: &Query) -> Vec<Found> {
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
-        let found = rank(&indexes, &Asked::new(query), &self.config, Purpose::List, query.max_episodes);
-        found.into_iter().map(|found| found.hit).collect()
+        rank(&indexes, &Asked::new(query), &self.config, Purpose::List, query.max_episodes)
     }
 
     /// Puts a scope into memory as it is given, without reading it from anywhere.
@@ -204,19 +219,35 @@ impl Recall {
     }
 
     fn recollect(&self, entries: &[Arc<Entry>], query: &Query) -> Recollection {
+        let (found, rest) = self.gather(entries, query);
+        self.show(found, rest, query)
+    }
+
+    /// The same, in the order of an endpoint where one is configured, and where it says it in time.
+    async fn recollect_in_order(&self, entries: &[Arc<Entry>], query: &Query, begun: Instant) -> Recollection {
+        let (mut found, mut rest) = self.gather(entries, query);
+        if let Some(reranker) = &self.reranker {
+            rest.degraded = reranker.order(&query.text, &mut found, begun, text_of).await;
+        }
+        self.show(found, rest, query)
+    }
+
+    /// Chooses what is shown of the episodes that were found.
+    fn show(&self, found: Vec<Found>, rest: Recollection, query: &Query) -> Recollection {
+        Recollection { episodes: pack(found, query.max_episodes.min(self.config.max_episodes)), ..rest }
+    }
+
+    /// The episodes that may be shown, strongest first, and everything else.
+    fn gather(&self, entries: &[Arc<Entry>], query: &Query) -> (Vec<Found>, Recollection) {
         let asked = Asked::new(query);
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
         let max = query.max_episodes.min(self.config.max_episodes);
-        let found = rank(&indexes, &asked, &self.config, Purpose::Show, max * CANDIDATES);
+        let mut found = rank(&indexes, &asked, &self.config, Purpose::Show, max * CANDIDATES);
+        echo::leave_out(&mut found, &query.said, |found| Runs::of(&found.hit.episode.text));
         let (profile, facts) = facts::facts(&guards, &asked, query, &self.config);
-        Recollection {
-            profile,
-            facts,
-            episodes: pack(found, max),
-            revision: guards.first().map_or(0, |scoped| scoped.revision),
-            degraded: None,
-        }
+        let revision = guards.first().map_or(0, |scoped| scoped.revision);
+        (found, Recollection { profile, facts, revision, ..Recollection::default() })
     }
 
     async fn entries(&self, query: &Query) -> Result<Vec<Arc<Entry>>, StoreError> {
@@ -247,16 +278,21 @@ impl Recall {
         query: Query,
         tasks: &TaskTracker,
     ) -> Result<Recollection, StoreError> {
-        if let Some(found) = self.recall_now(&query) {
-            return Ok(found);
+        let begun = Instant::now();
+        let hot: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
+        if let Some(entries) = hot {
+            return Ok(self.recollect_in_order(&entries, &query, begun).await);
         }
         // Whoever comes later waits with those that are reading, so that no request adds a task to a store that is slow already.
         if query.scopes.iter().all(|scope| self.hot.contains_key(scope) || lock(&self.loading).contains_key(scope)) {
-            return self.recall(&query).await;
+            let entries = self.entries(&query).await?;
+            return Ok(self.recollect_in_order(&entries, &query, begun).await);
         }
-        let recall = Arc::clone(self);
-        let reading = tasks.spawn(async move { recall.recall(&query).await });
-        reading.await.unwrap_or_else(|error| Err(StoreError::Driver { doing: "read a scope", source: Box::new(error) }))
+        let (recall, wanted) = (Arc::clone(self), query.clone());
+        let reading = tasks.spawn(async move { recall.entries(&wanted).await });
+        let entries =
+            reading.await.map_err(|error| StoreError::Driver { doing: "read a scope", source: Box::new(error) })??;
+        Ok(self.recollect_in_order(&entries, &query, begun).await)
     }
 
     async fn load(&self, scope: &Scope, loading: &Arc<Loading>) -> Result<Arc<Entry>, StoreError> {
@@ -305,6 +341,10 @@ impl Drop for Waiting<'_> {
             remove_same(&mut all, self.scope, self.loading);
         }
     }
+}
+
+fn text_of(found: &Found) -> String {
+    found.hit.episode.text.clone()
 }
 
 async fn build(data: ScopeData, max_episodes: usize) -> Result<Scoped, StoreError> {

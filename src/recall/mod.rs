@@ -4,20 +4,23 @@
 //! A question is cut into terms, scored over turns, their neighbours and their sessions (`score`), boosted within bounds
 //! (`rank`), and held against a floor: "nothing known" is a normal result. Facts are found by key (`facts`).
 //!
-//! It calls no model, reads no clock, and writes nothing: what is shown is decided here, how it reads is decided in `context`.
+//! It calls no model (but for an endpoint that orders what was found, where one is configured), reads no clock, and writes nothing: what is shown is decided here, how it reads is decided in `context`.
 //!
 //! Start with [`Recall::recall`].
 
 mod cache;
+mod echo;
 mod exclude;
 mod facts;
 mod index;
+mod knowledge;
 mod labels;
 mod lists;
 mod pack;
 mod prune;
 mod query;
 mod rank;
+mod rerank;
 mod scoped;
 mod score;
 mod sketch;
@@ -28,5 +31,7 @@ mod when;
 
 pub use cache::Recall;
 pub use exclude::Exclude;
+pub use knowledge::{Knowledge, Passages};
 pub use query::{Query, RecallConfig, Weights};
+pub use rerank::Reranker;
 pub use source::{ScopeData, Source};

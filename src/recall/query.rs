@@ -1,5 +1,7 @@
 //! What is asked of recall, and its settings.
 
+use std::sync::Arc;
+
 use super::exclude::Exclude;
 use crate::base::Time;
 use crate::memory::{Scope, Sensitivity};
@@ -19,6 +21,8 @@ pub struct Query {
     pub max_sensitivity: Sensitivity,
     /// Messages that are in the request already: episodes made of them are not shown again.
     pub exclude: Exclude,
+    /// What the request says already, a text a message: what stands in one of them word for word is not shown again.
+    pub said: Arc<[String]>,
     /// At most so many episodes.
     pub max_episodes: usize,
 }
@@ -28,6 +32,8 @@ pub struct Query {
 pub struct RecallConfig {
     /// At most so many episodes in a recollection.
     pub max_episodes: usize,
+    /// At most so many passages of documents; 0 = none are looked for.
+    pub max_passages: usize,
     /// Share of the question's information, 0 to 1, that an episode and its neighbours must cover to be shown at all.
     pub floor: f64,
     /// How the channels are weighed against each other.
@@ -46,6 +52,7 @@ impl Default for RecallConfig {
     fn default() -> Self {
         Self {
             max_episodes: 5,
+            max_passages: 3,
             floor: 0.4,
             weights: Weights::default(),
             cache_bytes: 256 << 20,

@@ -75,6 +75,13 @@ impl<'a> Asked<'a> {
     }
 }
 
+impl Asked<'_> {
+    /// The same question to documents, which know neither the person who asks nor when something was said.
+    pub(super) fn of_documents(self) -> Self {
+        Self { is_personal: false, when: None, ..self }
+    }
+}
+
 /// An episode that was found, and the sketch by which its likes are told.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
@@ -168,6 +175,7 @@ fn ranked(
             session: hit.session.into(),
             coverage: hit.coverage.into(),
             fused,
+            rerank: None,
         };
         Some(Found {
             hit: RecalledEpisode { episode: doc.episode.clone(), scores },

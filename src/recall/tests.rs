@@ -93,6 +93,7 @@ fn ask(text: &str) -> Query {
         now: NOW,
         max_sensitivity: Sensitivity::Sensitive,
         exclude: Exclude::default(),
+        said: Arc::default(),
         max_episodes: 5,
     }
 }

@@ -102,6 +102,7 @@ impl App {
     pub fn recall_stage(&self) -> Recall {
         Recall::new(
             Arc::clone(&self.recall),
+            Arc::clone(&self.knowledge),
             Arc::clone(&self.states),
             self.settings.recall_deadline,
             self.tracker.clone(),

@@ -11,6 +11,7 @@ pub(crate) mod facts;
 pub(crate) mod fixtures;
 pub(crate) mod isolation;
 pub(crate) mod keys;
+pub(crate) mod knowledge;
 pub(crate) mod learn;
 pub(crate) mod outbox;
 pub(crate) mod scopes;
@@ -158,6 +159,12 @@ macro_rules! contract_suite {
                       erasure_takes_the_vectors_of_every_generation_and_counts_them
                       a_generation_that_nobody_uses_is_dropped_piece_by_piece
                       a_generation_in_use_is_not_dropped }
+            knowledge { a_document_comes_back_as_it_was_put
+                        a_replaced_document_loses_its_old_passages_at_once
+                        documents_are_listed_in_order_and_by_page
+                        a_deleted_document_is_gone_with_its_passages
+                        a_namespace_holds_no_more_than_it_may
+                        documents_are_not_seen_across_namespaces }
             isolation { nothing_is_read_across_scopes
                         nothing_is_changed_across_scopes
                         erasing_one_scope_leaves_all_others_as_they_were

@@ -10,6 +10,7 @@ mod budgets;
 #[cfg(test)]
 pub(crate) mod contract;
 mod error;
+mod knowledge;
 pub mod sqlite;
 mod types;
 mod unreachable;
@@ -22,6 +23,7 @@ use async_trait::async_trait;
 
 pub use budgets::{BudgetStore, BudgetTotal, BudgetUse};
 pub use error::StoreError;
+pub use knowledge::{KnowledgeStore, PutDocument, Shelf, ShelfLimits};
 pub use types::{
     Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, KeyHash, LearnOutcome,
     Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, StateKey, StoredKey, TargetRecord, TurnState,
@@ -57,6 +59,7 @@ pub trait Store:
     + UsageStore
     + BudgetStore
     + VectorStore
+    + KnowledgeStore
 {
 }
 impl<T> Store for T where
@@ -74,6 +77,7 @@ impl<T> Store for T where
         + UsageStore
         + BudgetStore
         + VectorStore
+        + KnowledgeStore
 {
 }
 

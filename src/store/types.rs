@@ -10,6 +10,7 @@ use super::UsageRow;
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, ProposalId, Time};
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
+use crate::memory::knowledge::PassageRef;
 use crate::memory::{Candidate, Episode, EpisodeStatus, FactChange, FactStatus, Scope, Turn};
 
 /// One finished exchange on its way into the outbox.
@@ -53,6 +54,9 @@ pub struct TurnState {
     pub facts: Vec<FactId>,
     /// The episodes that the recollection rests on.
     pub episodes: Vec<EpisodeId>,
+    /// The passages of documents that the recollection rests on.
+    #[serde(default)]
+    pub passages: Vec<PassageRef>,
     /// Scope revision at which both were made.
     pub revision: i64,
     /// When it runs out.

@@ -14,12 +14,16 @@ use super::{BudgetStore, BudgetTotal, BudgetUse};
 use super::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
-use super::{Due, DueEpisode, GenerationRecord, NewVector, UsageGroup, UsageQuery, UsageRow, UsageStore, VectorStore};
+use super::{
+    Due, DueEpisode, GenerationRecord, KnowledgeStore, NewVector, PutDocument, Shelf, ShelfLimits, UsageGroup,
+    UsageQuery, UsageRow, UsageStore, VectorStore,
+};
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
 use crate::embed::Generation;
-use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
+use crate::memory::knowledge::{Document, DocumentId, Passage};
+use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Namespace, Scope};
 
 /// Stands in for a store that could not be opened.
 #[derive(Clone, Debug)]
@@ -395,6 +399,44 @@ impl VectorStore for Unreachable {
     }
 
     async fn drop_generation(&self, _: &str, _: Time, _: u32) -> Result<(u64, bool), StoreError> {
+        self.unavailable()
+    }
+}
+
+#[async_trait]
+impl KnowledgeStore for Unreachable {
+    async fn put_document(
+        &self,
+        _: &Namespace,
+        _: &Document,
+        _: &str,
+        _: &[Passage],
+        _: ShelfLimits,
+    ) -> Result<PutDocument, StoreError> {
+        self.unavailable()
+    }
+
+    async fn document(&self, _: &Namespace, _: &DocumentId) -> Result<Option<(Document, String)>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn passages(&self, _: &Namespace, _: &DocumentId) -> Result<Vec<Passage>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn list_documents(&self, _: &Namespace, _: &Page) -> Result<Vec<Document>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn delete_document(&self, _: &Namespace, _: &DocumentId) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
+    async fn shelf_revision(&self, _: &Namespace) -> Result<i64, StoreError> {
+        self.unavailable()
+    }
+
+    async fn shelf(&self, _: &Namespace) -> Result<Shelf, StoreError> {
         self.unavailable()
     }
 }

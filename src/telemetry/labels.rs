@@ -113,6 +113,22 @@ label! {
 }
 
 label! {
+    /// What a rerank endpoint did with what it was asked.
+    RerankOutcome = "outcome" {
+        /// It gave an order.
+        Ok = "ok",
+        /// It did not answer in time.
+        Late = "late",
+        /// It could not be reached, or was busy.
+        Unavailable = "unavailable",
+        /// It does not take our question.
+        Refused = "refused",
+        /// Its answer was no order.
+        Unusable = "unusable",
+    }
+}
+
+label! {
     /// What became of a proposal, or of an episode.
     ExtractOutcome = "outcome" {
         /// It changed a fact, or was stored.
@@ -448,6 +464,7 @@ mod tests {
         check::<Route>();
         check::<Outcome>();
         check::<RecallOutcome>();
+        check::<RerankOutcome>();
         check::<ExtractOutcome>();
         check::<ExtractReason>();
         check::<FactAction>();

@@ -20,7 +20,7 @@ use super::books::BookCounters;
 use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
-    PromptPart, PromptTurn, RecallOutcome, Route, Swept,
+    PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
 use super::labels::{Limit, LimitOf};
 use super::targets::TargetGauges;
@@ -130,6 +130,8 @@ pub struct Metrics {
     pub recalls: Counters<RecallOutcome>,
     /// Time of a recall, in seconds.
     pub recall_seconds: Histogram,
+    /// What a rerank endpoint did with what it was asked.
+    pub reranks: Counters<RerankOutcome>,
     /// Exchanges that were made durable.
     pub outbox_appended: Counter,
     /// Exchanges that could not be stored and were given up.
@@ -236,6 +238,7 @@ impl Metrics {
             ),
             recalls: Counters::register(&mut r, "recall", "Recalls by how they ended"),
             recall_seconds: histogram(&mut r, "recall_seconds", "Time of a recall", FAST),
+            reranks: Counters::register(&mut r, "rerank", "Questions to the rerank endpoint by how they ended"),
             outbox_appended: counter(&mut r, "outbox_appended", "Exchanges made durable"),
             outbox_failed: counter(&mut r, "outbox_failed", "Exchanges that could not be stored and were given up"),
             outbox_refused: counter(

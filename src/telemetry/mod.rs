@@ -16,7 +16,7 @@ pub use init::{LogFormat, init};
 pub use labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 pub use labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
-    PromptPart, PromptTurn, RecallOutcome, Route, Swept,
+    PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
 pub use labels::{Limit, LimitOf};
 pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Metrics, raise_to};

@@ -17,6 +17,7 @@ mod passthrough;
 mod plan;
 mod probe;
 mod provider;
+mod rerank;
 mod route;
 mod summaries;
 
@@ -29,5 +30,6 @@ pub use passthrough::Passthrough;
 pub use plan::{Routes, Target, TargetConfig};
 pub use probe::probe;
 pub use provider::{Auth, Provider, ProviderConfig};
+pub use rerank::{RerankKind, Reranking};
 pub use route::{Preview, Retry, Route, Services, Timeouts};
 pub use summaries::{Place, Summaries};

@@ -80,13 +80,19 @@ pub(super) struct Write {
     pub(super) scope: Scope,
 }
 
-/// Who calls, if it may do that, and in which scope.
-pub(super) async fn allowed(headers: &HeaderMap, api: &Shared, needed: ApiAccess) -> Result<(Caller, Scope), ApiError> {
+/// Who calls, if it may do that, whether or not it names a subject.
+pub(super) async fn caller_who_may(headers: &HeaderMap, api: &Shared, needed: ApiAccess) -> Result<Caller, ApiError> {
     let caller = api.identify.caller(headers).await?;
     if caller.memory_api < needed && !caller.admin {
         let doing = if needed == ApiAccess::Read { "use" } else { "write through" };
         return Err(ApiError::new(ErrorKind::Forbidden, format!("this key may not {doing} the memory API")));
     }
+    Ok(caller)
+}
+
+/// Who calls, if it may do that, and in which scope.
+pub(super) async fn allowed(headers: &HeaderMap, api: &Shared, needed: ApiAccess) -> Result<(Caller, Scope), ApiError> {
+    let caller = caller_who_may(headers, api, needed).await?;
     // Never "all subjects": without one there is nothing to work on (moorcheh-ai/memanto PR#1891).
     let Some(scope) = caller.scope.clone() else {
         let public = "whose memory? name the subject in the header x-backstory-user, or give the key a default_subject";

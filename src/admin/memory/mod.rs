@@ -17,6 +17,7 @@ mod exchanges;
 mod export;
 mod facts;
 mod import;
+mod knowledge;
 mod listing;
 mod mentions;
 mod past;
@@ -42,7 +43,7 @@ pub use call::{Caller, Identify};
 
 use crate::base::{Clock, EpisodeId, GatewayError, Random};
 use crate::config::ApiAccess;
-use crate::memory::{Schemas, Scope};
+use crate::memory::{Namespace, Schemas, Scope};
 use crate::store::Store;
 use error::ApiError;
 use turns::Turns;
@@ -57,6 +58,9 @@ pub trait Changed: Send + Sync {
     fn erased(&self, scope: &Scope) {
         self.changed(scope);
     }
+
+    /// The documents of this namespace changed.
+    fn documents(&self, namespace: &Namespace);
 
     /// The episodes of the scope in which a value stands.
     async fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId>;
@@ -121,6 +125,12 @@ pub fn router(api: MemoryApi) -> Router {
         .route("/memory/v1/audit", only(get(copy::audit)))
         .route("/memory/v1/episodes", only(get(episodes::list).post(episodes::create)))
         .route("/memory/v1/episodes/{id}", only(get(episodes::read).patch(episodes::change).delete(episodes::delete)))
+        .route("/memory/v1/knowledge", only(get(knowledge::list).post(knowledge::create)))
+        .route(
+            "/memory/v1/knowledge/{id}",
+            only(get(knowledge::read).put(knowledge::replace).delete(knowledge::delete)),
+        )
+        .route("/memory/v1/knowledge/{id}/passages", only(get(knowledge::passages)))
         .route("/memory/v1/proposals", only(get(exchanges::proposals)))
         .route("/memory/v1/exchanges/{id}", only(get(exchanges::read)))
         .route("/memory/v1/namespaces", only(get(subject::namespaces)))

@@ -59,6 +59,10 @@ impl Changed for Noted {
         self.0.lock().unwrap().push(scope.clone());
     }
 
+    fn documents(&self, namespace: &Namespace) {
+        self.0.lock().unwrap().push(Scope::new(namespace.tenant.clone(), namespace.name.clone(), "(documents)"));
+    }
+
     async fn mentioning(&self, _: &Scope, _: &str) -> Vec<EpisodeId> {
         Vec::new()
     }

@@ -10,6 +10,7 @@ mod side;
 mod talk;
 
 pub use own::{OwnWords, own_words};
+pub(in crate::memory) use sentence::is_abbreviation;
 pub use sentence::{Sentence, sentences};
 pub use side::episode_side;
 pub(crate) use talk::{fiction_at, is_fiction, is_pretence};

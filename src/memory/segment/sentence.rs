@@ -57,7 +57,8 @@ fn first_end(text: &str) -> (usize, usize, bool) {
     (text.len(), text.len(), false)
 }
 
-fn is_abbreviation(before: &str) -> bool {
+/// Whether a dot behind this text belongs to its last word.
+pub(in crate::memory) fn is_abbreviation(before: &str) -> bool {
     let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or(before);
     // A single capital is an initial ("J. Smith"), "I" is not.
     (word.len() == 1 && word != "I" && word.chars().all(|c| c.is_ascii_uppercase()))

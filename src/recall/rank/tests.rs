@@ -54,6 +54,7 @@ fn ask(text: String, exclude: Exclude) -> Query {
         now: NOW,
         max_sensitivity: Sensitivity::Normal,
         exclude,
+        said: Arc::default(),
         max_episodes: 5,
     }
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::base::{EpisodeId, ExchangeId, FactId, ProposalId, Time};
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
+use crate::memory::knowledge::PassageRef;
 use crate::memory::{
     Action, Actor, Candidate, Cardinality, Episode, EpisodeKind, EpisodeStatus, Evidence, Fact, FactChange, FactKind,
     FactStatus, Intent, ProposedBy, Said, Scope, Sensitivity, SourceType, Speaker, Turn,
@@ -74,6 +75,7 @@ pub(crate) fn state(scope: &Scope, prefix: u8, revision: i64) -> (StateKey, Turn
         recollection: format!("block at revision {revision}").into(),
         facts: vec![FactId(2)],
         episodes: vec![EpisodeId(3)],
+        passages: vec![PassageRef { document: "returns".parse().unwrap(), version: 4, number: 5 }],
         revision,
         expires_at: NOW.plus_seconds(3600),
     };

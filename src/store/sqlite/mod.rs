@@ -17,6 +17,7 @@ mod error;
 mod exchanges;
 mod facts;
 mod keys;
+mod knowledge;
 mod learn;
 mod open;
 mod outbox;

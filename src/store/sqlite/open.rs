@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0006_changes.sql"),
     include_str!("../../../migrations/sqlite/0010_keys.sql"),
     include_str!("../../../migrations/sqlite/0011_vectors.sql"),
+    include_str!("../../../migrations/sqlite/0012_knowledge.sql"),
     include_str!("../../../migrations/sqlite/0013_usage.sql"),
     include_str!("../../../migrations/sqlite/0014_budgets.sql"),
 ];

@@ -1,0 +1,110 @@
+//! What the request says already, in the same words: a client that sends its own documents or history must not be told them again.
+//!
+//! [`Exclude`](super::exclude::Exclude) knows whole messages by their hash; this knows texts that stand somewhere inside a message.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use super::lists::TermHasher;
+use crate::memory::text;
+
+/// Words of a run: so many in a row are hardly said twice by chance.
+const RUN: usize = 4;
+/// Share of a text's runs that must stand in the request.
+const MOST: f64 = 0.8;
+
+/// The runs of a text, distinct; none in one that is shorter than a run.
+#[derive(Clone, Debug)]
+pub(super) struct Runs(Vec<u64>);
+
+impl Runs {
+    pub(super) fn of(text: &str) -> Self {
+        let mut runs = Vec::new();
+        each_run(text, |run| runs.push(run));
+        runs.sort_unstable();
+        runs.dedup();
+        Self(runs)
+    }
+}
+
+/// Leaves out the items whose text stands in one of `said`, near enough word for word.
+pub(super) fn leave_out<T>(items: &mut Vec<T>, said: &[String], runs: impl Fn(&T) -> Runs) {
+    if said.is_empty() || items.is_empty() {
+        return;
+    }
+    let runs: Vec<Runs> = items.iter().map(runs).collect();
+    let mut found: HashMap<u64, bool, BuildHasherDefault<TermHasher>> =
+        runs.iter().flat_map(|runs| &runs.0).map(|&run| (run, false)).collect();
+    for said in said {
+        each_run(said, |run| {
+            if let Some(found) = found.get_mut(&run) {
+                *found = true;
+            }
+        });
+    }
+    let mut runs = runs.iter();
+    items.retain(|_| {
+        let Some(Runs(runs)) = runs.next() else { return true };
+        let known = runs.iter().filter(|run| found.get(run) == Some(&true)).count();
+        runs.is_empty() || (known as f64) < MOST * runs.len() as f64
+    });
+}
+
+/// Calls `take` for each run of words in a text.
+fn each_run(text: &str, mut take: impl FnMut(u64)) {
+    let mut last = [0_u64; RUN];
+    for (at, word) in words(&text::fold(text.into())).enumerate() {
+        last.rotate_left(1);
+        last[RUN - 1] = word;
+        if at + 1 >= RUN {
+            take(last.iter().fold(0, |hash, &word| mix(hash ^ word)));
+        }
+    }
+}
+
+/// Hashes of the words; where a script has no spaces, of its characters.
+fn words(folded: &str) -> impl Iterator<Item = u64> {
+    let mut rest = folded;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let first = rest.chars().next()?;
+        let is_word = |c: char| c.is_alphanumeric() && c < '\u{2e80}';
+        let end =
+            if is_word(first) { rest.find(|c: char| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+        let (word, tail) = rest.split_at(end);
+        rest = tail;
+        Some(word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| mix(hash ^ u64::from(byte))))
+    })
+}
+
+fn mix(hash: u64) -> u64 {
+    let hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left<'a>(items: &[&'a str], said: &[&str]) -> Vec<&'a str> {
+        let said: Vec<String> = said.iter().map(|&text| text.to_owned()).collect();
+        let mut items = items.to_vec();
+        leave_out(&mut items, &said, |text| Runs::of(text));
+        items
+    }
+
+    #[test]
+    fn what_stands_in_the_request_is_left_out_however_it_is_set() {
+        let items =
+            ["Items can be returned within 30 days.", "我们在三十天内接受退货。", "Shipping takes two days in all."];
+        let said = ["Context:\n> ITEMS can be\n> returned within 30 days -- and more", "资料：我们在三十天内接受退货"];
+        assert_eq!(left(&items, &said), ["Shipping takes two days in all."]);
+        assert_eq!(left(&items, &[]), items);
+    }
+
+    #[test]
+    fn a_text_on_the_same_subject_is_not_left_out() {
+        let items = ["Items can be returned within 30 days of delivery, unopened.", "ok", "two words"];
+        assert_eq!(left(&items, &["Can items be returned after 30 days? ok, two words"]), items);
+    }
+}

@@ -1,0 +1,318 @@
+//! Passages of documents, found as episodes are: a passage is a turn, its document is the session. It has no neighbours: of the passage
+//! before it, it repeats what it needs, and one that only stands beside the answer is none.
+//!
+//! The documents of a namespace are read once and held as an index, bounded by bytes. A change by this process is seen by the next request,
+//! one by another process within [`TRUST`]. Like the rest of recall it writes nothing.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Instant;
+
+use moka::sync::Cache;
+use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
+
+use super::echo::{self, Runs};
+use super::index::Index;
+use super::pack::pack;
+use super::query::{Query, RecallConfig, Weights};
+use super::rank::{Asked, Found, Purpose, rank};
+use super::rerank::Reranker;
+use crate::base::{Clock, EpisodeId, Time};
+use crate::memory::knowledge::{Document, DocumentId, Passage, PassageRef};
+use crate::memory::{
+    Episode, EpisodeKind, EpisodeStatus, Namespace, RecalledEpisode, RecalledPassage, Sensitivity, Speaker,
+};
+use crate::store::{Shelf, Store, StoreError};
+
+/// For so long, in milliseconds, it is taken for granted that no other process changed a namespace's documents.
+const TRUST: i64 = 2_000;
+/// Share of the bound of all that recall holds in memory.
+const CACHE_SHARE: u64 = 4;
+/// Namespaces with more passages than this are indexed off the async threads.
+const BUILD_INLINE: usize = 200;
+/// Between the places of two passages, so that they are no neighbours.
+const APART: i64 = 1_000;
+/// What the document counts beside the passage: the best passage of another one must stay ahead of a weak one of this.
+const DOCUMENT_SHARE: f64 = 0.3;
+/// So many namespaces are read at a time.
+const READERS: usize = 8;
+/// Candidates looked at for each passage shown: near-duplicates fall out.
+const CANDIDATES: usize = 4;
+
+/// The documents of all namespaces, as far as they are hot.
+pub struct Knowledge {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    config: RecallConfig,
+    reranker: Option<Reranker>,
+    hot: Cache<Namespace, Arc<Shelved>>,
+    /// One reads a namespace, the others wait for it.
+    readers: [Mutex<()>; READERS],
+    /// Grows with every change that this process makes: what was read meanwhile may be older.
+    changes: AtomicU64,
+}
+
+/// What was found for a question.
+#[derive(Clone, Debug, Default)]
+pub struct Passages {
+    /// To be shown, strongest first.
+    pub shown: Vec<RecalledPassage>,
+    /// A channel that did not answer in time.
+    pub degraded: Option<&'static str>,
+}
+
+/// The documents of one namespace in memory.
+#[derive(Debug, Default)]
+struct Shelved {
+    revision: i64,
+    /// When it was last known to be what the store has.
+    checked: AtomicI64,
+    /// Tells this shelf's passages from those of another one.
+    mark: u64,
+    index: Index,
+    /// By the number in the id that each has in the index.
+    passages: Vec<(Arc<Document>, Arc<Passage>)>,
+    versions: HashMap<DocumentId, i64>,
+    bytes: usize,
+}
+
+impl Knowledge {
+    /// Recalls from a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, config: RecallConfig, clock: Arc<dyn Clock>) -> Self {
+        let hot = Cache::builder()
+            .weigher(|_, shelved: &Arc<Shelved>| u32::try_from(shelved.bytes).unwrap_or(u32::MAX))
+            .max_capacity(config.cache_bytes / CACHE_SHARE)
+            .build();
+        let weights = Weights {
+            neighbours: 0.0,
+            neighbours_long: 0.0,
+            session: DOCUMENT_SHARE,
+            session_long: DOCUMENT_SHARE,
+            ..config.weights
+        };
+        let config = RecallConfig { weights, ..config };
+        Self { store, clock, config, reranker: None, hot, readers: Default::default(), changes: AtomicU64::new(0) }
+    }
+
+    /// The same, with an endpoint that orders what is found.
+    #[must_use]
+    pub fn reranked_by(self, reranker: Option<Reranker>) -> Self {
+        Self { reranker, ..self }
+    }
+
+    /// The passages to show for a question, strongest first: few, above the floor, no two alike, and none that the request holds itself.
+    ///
+    /// # Errors
+    /// When the documents cannot be read.
+    pub async fn find(&self, namespaces: &[Namespace], query: &Query) -> Result<Passages, StoreError> {
+        if self.config.max_passages == 0 {
+            return Ok(Passages::default());
+        }
+        let begun = Instant::now();
+        let shelves = self.shelves(namespaces).await?;
+        let mut found = self.ranked(&shelves, query, Purpose::Show, self.config.max_passages * CANDIDATES);
+        echo::leave_out(&mut found, &query.said, |found| Runs::of(passage_text(&shelves, found)));
+        let degraded = match &self.reranker {
+            None => None,
+            Some(reranker) => {
+                let text = |found: &Found| found.hit.episode.text.clone();
+                reranker.order(&query.text, &mut found, begun, text).await
+            }
+        };
+        let shown = pack(found, self.config.max_passages);
+        Ok(Passages { shown: shown.iter().filter_map(|hit| recalled(&shelves, hit)).collect(), degraded })
+    }
+
+    /// The same, but what has to be read is read on `tasks`: it goes on when this is dropped at a deadline.
+    ///
+    /// # Errors
+    /// When the documents cannot be read.
+    pub async fn find_behind(
+        self: &Arc<Self>,
+        namespaces: &[Namespace],
+        query: &Query,
+        tasks: &TaskTracker,
+    ) -> Result<Passages, StoreError> {
+        let now = self.clock.now();
+        let is_known = |namespace| self.hot.get(namespace).is_some_and(|shelved| shelved.is_trusted(now));
+        if namespaces.iter().all(is_known) {
+            return self.find(namespaces, query).await;
+        }
+        let (knowledge, namespaces, query) = (Arc::clone(self), namespaces.to_vec(), query.clone());
+        let reading = tasks.spawn(async move { knowledge.find(&namespaces, &query).await });
+        reading
+            .await
+            .unwrap_or_else(|error| Err(StoreError::Driver { doing: "read documents", source: Box::new(error) }))
+    }
+
+    /// Every passage that clears the floor, with its raw scores, before anything is chosen for show; at most `limit`.
+    ///
+    /// # Errors
+    /// When the documents cannot be read.
+    pub async fn search(
+        &self,
+        namespaces: &[Namespace],
+        query: &Query,
+        limit: usize,
+    ) -> Result<Vec<RecalledPassage>, StoreError> {
+        let shelves = self.shelves(namespaces).await?;
+        let found = self.ranked(&shelves, query, Purpose::List, limit);
+        Ok(found.iter().filter_map(|found| recalled(&shelves, &found.hit)).collect())
+    }
+
+    /// Whether all of these passages are still there as they were.
+    ///
+    /// # Errors
+    /// When the documents cannot be read.
+    pub async fn still_hold(&self, namespaces: &[Namespace], shown: &[PassageRef]) -> Result<bool, StoreError> {
+        if shown.is_empty() {
+            return Ok(true);
+        }
+        let shelves = self.shelves(namespaces).await?;
+        let holds =
+            |shown: &PassageRef| shelves.iter().any(|s| s.versions.get(&shown.document) == Some(&shown.version));
+        Ok(shown.iter().all(holds))
+    }
+
+    /// Drops the documents of a namespace: they were changed.
+    pub fn invalidate(&self, namespace: &Namespace) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.hot.invalidate(namespace);
+    }
+
+    fn ranked(&self, shelves: &[Arc<Shelved>], query: &Query, purpose: Purpose, limit: usize) -> Vec<Found> {
+        let indexes: Vec<&Index> = shelves.iter().map(|shelved| &shelved.index).filter(|i| i.len() > 0).collect();
+        if indexes.is_empty() {
+            return Vec::new();
+        }
+        rank(&indexes, &Asked::new(query).of_documents(), &self.config, purpose, limit)
+    }
+
+    async fn shelves(&self, namespaces: &[Namespace]) -> Result<Vec<Arc<Shelved>>, StoreError> {
+        let mut shelves = Vec::with_capacity(namespaces.len());
+        for namespace in namespaces {
+            shelves.push(self.shelf(namespace).await?);
+        }
+        Ok(shelves)
+    }
+
+    /// The documents of a namespace, from memory where that is known to be right.
+    async fn shelf(&self, namespace: &Namespace) -> Result<Arc<Shelved>, StoreError> {
+        let known = |now| self.hot.get(namespace).filter(|shelved| shelved.is_trusted(now));
+        if let Some(shelved) = known(self.clock.now()) {
+            return Ok(shelved);
+        }
+        let slot = namespace.name.bytes().fold(0_u8, u8::wrapping_add);
+        let _reading = self.readers[usize::from(slot) % READERS].lock().await;
+        let (now, changes) = (self.clock.now(), self.changes.load(Ordering::SeqCst));
+        if let Some(shelved) = known(now) {
+            return Ok(shelved);
+        }
+        if let Some(shelved) = self.hot.get(namespace)
+            && self.store.shelf_revision(namespace).await? == shelved.revision
+        {
+            shelved.checked.store(now.0, Ordering::Relaxed);
+            return Ok(shelved);
+        }
+        let shelved = Arc::new(build(namespace, self.store.shelf(namespace).await?).await?);
+        if self.changes.load(Ordering::SeqCst) == changes {
+            shelved.checked.store(now.0, Ordering::Relaxed);
+        }
+        self.hot.insert(namespace.clone(), Arc::clone(&shelved));
+        Ok(shelved)
+    }
+}
+
+impl Shelved {
+    fn is_trusted(&self, now: Time) -> bool {
+        (0..TRUST).contains(&now.since(Time(self.checked.load(Ordering::Relaxed))))
+    }
+
+    fn of(namespace: &Namespace, shelf: Shelf) -> Self {
+        let hash = blake3::hash(format!("{}\0{}", namespace.tenant, namespace.name).as_bytes());
+        let mark = hash.as_bytes().first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
+        let mut shelved = Self { revision: shelf.revision, mark, bytes: 1_000, ..Self::default() };
+        for (document, passages) in shelf.documents {
+            let document = Arc::new(document);
+            shelved.versions.insert(document.id.clone(), document.version);
+            for passage in passages {
+                let id = EpisodeId(u128::from(mark) << 64 | shelved.passages.len() as u128);
+                shelved.bytes += passage.text.len() + 200;
+                shelved.index.insert(Arc::new(as_episode(id, &document, &passage)));
+                shelved.passages.push((Arc::clone(&document), Arc::new(passage)));
+            }
+        }
+        shelved.bytes += shelved.index.bytes();
+        shelved
+    }
+
+    fn passage(&self, id: EpisodeId) -> Option<&(Arc<Document>, Arc<Passage>)> {
+        let (mark, number) = ((id.0 >> 64) as u64, id.0 as u64);
+        self.passages.get(usize::try_from(number).ok()?).filter(|_| mark == self.mark)
+    }
+}
+
+async fn build(namespace: &Namespace, shelf: Shelf) -> Result<Shelved, StoreError> {
+    let passages: usize = shelf.documents.iter().map(|(_, passages)| passages.len()).sum();
+    if passages <= BUILD_INLINE {
+        return Ok(Shelved::of(namespace, shelf));
+    }
+    let namespace = namespace.clone();
+    tokio::task::spawn_blocking(move || Shelved::of(&namespace, shelf))
+        .await
+        .map_err(|error| StoreError::Driver { doing: "index documents", source: Box::new(error) })
+}
+
+/// What the index is given. Title and headings belong to what a passage says; when a document was written says nothing of what it is about.
+fn as_episode(id: EpisodeId, document: &Document, passage: &Passage) -> Episode {
+    let mut text = document.title.clone();
+    for part in passage.headings.iter().map(String::as_str).chain([passage.text.as_str()]) {
+        text.push('\n');
+        text.push_str(part);
+    }
+    Episode {
+        id,
+        text,
+        kind: EpisodeKind::Event,
+        role: Speaker::Other,
+        speaker: None,
+        session: document.id.to_string(),
+        position: i64::from(passage.number) * APART,
+        said_at: Time(0),
+        recorded_at: document.updated_at,
+        tags: Vec::new(),
+        entities: Vec::new(),
+        exchange: None,
+        message_hash: String::new(),
+        score: 1.0,
+        half_life: 0,
+        uses: 0,
+        last_used_at: None,
+        status: EpisodeStatus::Active,
+        sensitivity: Sensitivity::Normal,
+        retired_facts: Vec::new(),
+    }
+}
+
+fn passage_text<'a>(shelves: &'a [Arc<Shelved>], found: &Found) -> &'a str {
+    let known = shelves.iter().find_map(|shelved| shelved.passage(found.hit.episode.id));
+    known.map_or("", |(_, passage)| passage.text.as_str())
+}
+
+fn recalled(shelves: &[Arc<Shelved>], hit: &RecalledEpisode) -> Option<RecalledPassage> {
+    let (document, passage) = shelves.iter().find_map(|shelved| shelved.passage(hit.episode.id))?;
+    Some(RecalledPassage { document: Arc::clone(document), passage: Arc::clone(passage), scores: hit.scores })
+}
+
+impl fmt::Debug for Knowledge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Knowledge").field("hot", &self.hot.entry_count()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
