@@ -173,7 +173,7 @@ async fn revoke(State(app): State<Arc<App>>, Path(id): Path<String>, headers: He
 }
 
 /// Only the holder of the admin key; without one there is no admin API.
-fn admit(app: &App, headers: &HeaderMap) -> Result<(), GatewayError> {
+pub(super) fn admit(app: &App, headers: &HeaderMap) -> Result<(), GatewayError> {
     let Some(expected) = &app.admin_key else {
         return Err(GatewayError::new(ErrorKind::NotFound, "there is no admin API: [admin] key is not configured"));
     };
@@ -219,7 +219,7 @@ fn no_such_key() -> GatewayError {
     GatewayError::new(ErrorKind::NotFound, "no such key, or it was revoked before")
 }
 
-fn failed(error: StoreError) -> GatewayError {
+pub(super) fn failed(error: StoreError) -> GatewayError {
     match error {
         StoreError::Unavailable(_) => {
             GatewayError::new(ErrorKind::Overloaded, "the store is not available right now").with_source(error)
@@ -228,7 +228,7 @@ fn failed(error: StoreError) -> GatewayError {
     }
 }
 
-fn reply(app: &App, status: StatusCode, result: Result<Value, GatewayError>) -> Response<Body> {
+pub(super) fn reply(app: &App, status: StatusCode, result: Result<Value, GatewayError>) -> Response<Body> {
     let ok = result.is_ok();
     let mut reply = answer(result.map(|value| value.to_string()));
     if ok {

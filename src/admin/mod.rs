@@ -1,4 +1,4 @@
-//! What people and apps ask of the gateway beside chat: explain, recall, the memory API, and keys.
+//! What people and apps ask of the gateway beside chat: explain, recall, the memory API, keys, and what was used.
 //!
 //! Handlers only translate: who may do what is decided in `access`, what a change does in `memory::edit`, how it is kept in `store`.
 
@@ -7,6 +7,7 @@ mod identity;
 pub mod keys;
 pub mod memory;
 mod recall;
+pub mod usage;
 
 use std::sync::Arc;
 
@@ -33,5 +34,6 @@ pub fn routes(app: &Arc<App>) -> Router {
         .route("/memory/v1/recall", post(recall::handle))
         .with_state(Arc::clone(app))
         .merge(keys::routes(app))
+        .merge(usage::routes(app))
         .merge(memory::router(state))
 }

@@ -9,6 +9,7 @@ use crate::base::{Clock, SystemClock};
 use crate::config::{Config, Key, Provider, ProviderKey, SystemEnv, Unpriced};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{ScopeStore, StoredKey, SubjectUse, UpkeepStore};
+use crate::tokens::ModelTable;
 use crate::upstream::probe;
 
 /// One thing that was looked at.
@@ -40,6 +41,7 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
     findings.push(listen(&config).await);
     findings.extend(unpriced_configured(&config).into_iter().map(warning));
     findings.extend(store(&config).await);
+    findings.extend(unbooked(&config).into_iter().map(warning));
     for provider in &config.providers {
         findings.push(upstream(provider).await);
     }
@@ -147,6 +149,21 @@ fn unpriced(who: &str, unpriced: &Unpriced) -> Option<String> {
         "{who} has a limit in US dollars and may ask for {what}: what has no price counts in tokens alone; name its \
          `models`, and give their targets prices"
     ))
+}
+
+/// Targets whose price nobody knows.
+fn unbooked(config: &Config) -> Vec<String> {
+    let targets = config.models.iter().flat_map(|model| model.targets.iter().map(move |target| (model, target)));
+    let listed = |name: &str| ModelTable::built_in().lookup(name).and_then(|known| known.prices);
+    let unpriced = targets.filter(|(_, target)| target.price.over(listed(&target.model)).is_none());
+    let told = unpriced.map(|(model, target)| {
+        format!(
+            "model `{}`: the price of its target {}/{} is not known, so that its tokens are booked and their cost is not; \
+             set price_input_per_million and price_output_per_million there (0 for a model of your own)",
+            model.name, target.provider, target.model
+        )
+    });
+    told.collect()
 }
 
 /// Places where one subject named in bodies has most conversations: a constant that a framework sets, and then all its users share

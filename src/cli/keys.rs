@@ -170,7 +170,8 @@ async fn act(args: &KeysArgs) -> Result<String, String> {
     Ok(text)
 }
 
-async fn open(config: &Config) -> Result<SqliteStore, String> {
+/// Opens the store of the config.
+pub(super) async fn open(config: &Config) -> Result<SqliteStore, String> {
     let path = config.database(&SystemEnv);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;

@@ -12,6 +12,7 @@ mod keys;
 mod mock;
 mod serve;
 mod transfer;
+mod usage;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -41,6 +42,8 @@ enum Command {
     Explain(Box<explain::ExplainArgs>),
     /// Makes, lists, rotates and revokes virtual keys in the store
     Keys(keys::KeysArgs),
+    /// Prints what was used and cost, by key, tenant, model, person or day
+    Usage(Box<usage::UsageArgs>),
     /// Measures recall on a data set of conversations and questions
     Eval(eval::EvalArgs),
     /// Writes all memories of one person out of a running gateway, as NDJSON
@@ -102,6 +105,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Doctor(args) => on_runtime(doctor::run(args)),
         Command::Explain(args) => on_runtime(explain::run(*args)),
         Command::Keys(args) => on_runtime(keys::run(args)),
+        Command::Usage(args) => on_runtime(usage::run(*args)),
         Command::Eval(args) => eval::run(args),
         Command::Export(args) => on_runtime(transfer::export(args)),
         Command::Import(args) => on_runtime(transfer::import(args)),

@@ -31,4 +31,5 @@ mod routing;
 mod stream;
 mod support;
 mod transparency;
+mod usage;
 mod use_limits;

@@ -47,6 +47,7 @@ api_key = "${PROVIDER_KEY}"
 pub(crate) struct Builder {
     scripts: Vec<Script>,
     server: String,
+    store: String,
     acknowledge_wait: Duration,
     recall: String,
     keys: String,
@@ -65,6 +66,12 @@ impl Builder {
     /// Lines of `[server]`.
     pub(crate) fn server(mut self, lines: &str) -> Self {
         self.server.push_str(lines);
+        self
+    }
+
+    /// Lines of `[store]`.
+    pub(crate) fn store(mut self, lines: &str) -> Self {
+        self.store.push_str(lines);
         self
     }
 
@@ -149,9 +156,10 @@ impl Builder {
             upstreams.push(mock);
         }
         let text = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[store]\ndata = \"${{DATA}}\"\nacknowledge_wait_ms = {}\n[recall]\n{}\n{}\n{}\n{}",
+            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[store]\ndata = \"${{DATA}}\"\nacknowledge_wait_ms = {}\n{}\n[recall]\n{}\n{}\n{}\n{}",
             self.server,
             self.acknowledge_wait.as_millis(),
+            self.store,
             self.recall,
             self.providers,
             self.keys,
@@ -185,6 +193,7 @@ impl Stack {
         Builder {
             scripts: vec![script],
             server: String::new(),
+            store: String::new(),
             acknowledge_wait: ACKNOWLEDGE_WAIT,
             recall: "deadline_ms = 30000\n".to_owned(),
             keys: ONE_KEY.to_owned(),
