@@ -22,6 +22,47 @@ BINARY = os.environ.get("BACKSTORY_BIN", str(ROOT / "target" / "debug" / "backst
 START_SECONDS = 30
 # A busy machine may need more than the default 50 ms for a recall; what is tested is what is shown, not how fast.
 PATIENT = "[recall]\ndeadline_ms = 5000\n"
+# What a gateway with virtual keys is started with.
+VIRTUAL_KEY = "bk-tests-0123456789abcdef"
+ADMIN_KEY = "admin-tests-0123456789abcdef"
+PROVIDER_KEY = "sk-provider-0123456789abcdef"
+
+
+def with_virtual_keys(upstream):
+    """A config: one virtual key, a price, and a key of our own for the upstream at this address."""
+    return f"""{PATIENT}
+[admin]
+key = "{ADMIN_KEY}"
+
+[[providers]]
+name = "upstream"
+base_url = "{upstream}/v1"
+api_key = "{PROVIDER_KEY}"
+default = true
+
+[[models]]
+name = "priced"
+[[models.targets]]
+provider = "upstream"
+model = "plain"
+price_input_per_million = 1
+price_output_per_million = 2
+
+[[keys]]
+key = "{VIRTUAL_KEY}"
+name = "team-a"
+tenant = "acme"
+"""
+
+
+def usage(url, query, exchanges):
+    """What a gateway with virtual keys says was used, once so many exchanges are in its books."""
+
+    def booked():
+        found = get_json(f"{url}/admin/v1/usage?{query}", {"authorization": f"Bearer {ADMIN_KEY}"})
+        return found if found["totals"]["exchanges"] >= exchanges else None
+
+    return wait_for(booked, f"{exchanges} exchanges are booked")
 
 
 class Process:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness import BINARY, HERE, PATIENT, ROOT, Gateway, Upstream
+from harness import BINARY, HERE, PATIENT, ROOT, Gateway, Upstream, with_virtual_keys
 
 CACHE = ROOT / ".cache"
 
@@ -31,20 +31,29 @@ def node_tests():
 
 
 def main():
-    upstream = gateway = None
+    upstream = gateway = virtual = None
     try:
         upstream = Upstream()
         gateway = Gateway(upstream=upstream.url, config=PATIENT)
-        urls = {"BACKSTORY_URL": gateway.url, "UPSTREAM_URL": upstream.url, "BACKSTORY_BIN": BINARY}
+        virtual = Gateway(config=with_virtual_keys(upstream.url))
+        urls = {
+            "BACKSTORY_URL": gateway.url,
+            "VIRTUAL_URL": virtual.url,
+            "UPSTREAM_URL": upstream.url,
+            "BACKSTORY_BIN": BINARY,
+        }
         cache = f"cache_dir={CACHE / 'pytest'}"
         run("Python SDK and curl", [sys.executable, "-B", "-m", "pytest", "-q", "-o", cache, str(HERE / "python")], **urls)
         run("Node SDK", ["node", "--test", "--test-reporter=spec", *map(str, node_tests())], **urls)
+        langchain = CACHE / "sdk-langchain" / "bin" / "python"
+        if langchain.exists():
+            run("LangChain", [str(langchain), "-B", "-m", "pytest", "-q", "-o", cache, str(HERE / "langchain")], **urls)
     finally:
-        stopped = gateway and gateway.stop()
+        stopped = [running and running.stop() for running in (gateway, virtual)]
         if upstream:
             upstream.kill()
-    if stopped != 0:
-        sys.exit(f"the gateway did not end well on SIGTERM: exit code {stopped}")
+    if stopped != [0, 0]:
+        sys.exit(f"a gateway did not end well on SIGTERM: exit codes {stopped}")
     run("kill -9", [sys.executable, "-B", str(HERE / "python" / "crash.py")])
     run("a real small model", [sys.executable, "-B", str(HERE / "real-model" / "two_conversations.py")])
 

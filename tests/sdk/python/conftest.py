@@ -36,6 +36,17 @@ def url(upstream):
     gateway.stop()
 
 
+@pytest.fixture(scope="session")
+def virtual(upstream):
+    """The address of a gateway with virtual keys."""
+    if url := os.environ.get("VIRTUAL_URL"):
+        yield url
+        return
+    gateway = harness.Gateway(config=harness.with_virtual_keys(upstream.url))
+    yield gateway.url
+    gateway.stop()
+
+
 @pytest.fixture
 def marker():
     """A word that stands in this test's requests only."""
