@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,8 @@ pub const KEY_STALENESS: Duration = Duration::from_secs(5);
 const OUTAGE: Duration = Duration::from_secs(3_600);
 /// Keys held in the process.
 const MAX_KNOWN: u64 = 100_000;
+/// `revision` before the store has said what it is: nothing was read at it.
+const NO_REVISION: i64 = i64::MIN;
 /// Hashes that are no key, held so that guessing costs the store little.
 const MAX_UNKNOWN: u64 = 10_000;
 /// Keys whose last use waits to be written.
@@ -37,6 +39,12 @@ pub struct StoredKeys {
     used: Mutex<HashMap<KeyId, Time>>,
     /// Grows when all is forgotten: what was asked before that is not held.
     forgotten: AtomicU64,
+    /// The store's revision of all keys: what was read of a key at this revision holds.
+    revision: AtomicI64,
+    /// When the store was last asked for it, and when it last answered; milliseconds since `started`.
+    asked_at: AtomicU64,
+    answered_at: AtomicU64,
+    staleness: Duration,
 }
 
 impl fmt::Debug for StoredKeys {
@@ -45,13 +53,26 @@ impl fmt::Debug for StoredKeys {
     }
 }
 
+/// A question to the store that nobody has waited for until its end is as if it had not been asked.
+struct Unanswered<'a> {
+    asked_at: &'a AtomicU64,
+    before: Option<u64>,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            self.asked_at.store(before, Ordering::Relaxed);
+        }
+    }
+}
+
 struct Known {
     key: StoredKey,
     /// `Err`: its settings cannot be read.
     principal: Result<Arc<Principal>, String>,
-    /// When the store said so, and when it was last asked; milliseconds since `started`.
-    read_at: u64,
-    asked_at: AtomicU64,
+    /// The revision of all keys before this one was read.
+    revision: i64,
 }
 
 impl StoredKeys {
@@ -66,6 +87,10 @@ impl StoredKeys {
             unknown: Cache::builder().max_capacity(MAX_UNKNOWN).time_to_live(KEY_STALENESS).build(),
             used: Mutex::default(),
             forgotten: AtomicU64::new(0),
+            revision: AtomicI64::new(NO_REVISION),
+            asked_at: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
+            staleness: KEY_STALENESS,
         }
     }
 
@@ -93,25 +118,28 @@ impl StoredKeys {
     }
 
     async fn look_up(&self, secret: &KeyHash) -> Result<Option<Arc<Known>>, GatewayError> {
-        let now = self.millis();
-        let known = self.known.get(secret);
-        if let Some(known) = &known {
-            let asked = known.asked_at.load(Ordering::Relaxed);
-            let fresh = now.saturating_sub(asked) < KEY_STALENESS.as_millis() as u64;
-            // Of all requests that find it stale, one asks; the others need not wait.
-            if fresh || known.asked_at.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-                return Ok(Some(Arc::clone(known)));
+        let outage = self.look_again().await.err();
+        if let Some(error) = &outage {
+            tracing::warn!(%error, "keys cannot be checked in the store; those known go on being good for an hour");
+        }
+        let revision = self.revision.load(Ordering::SeqCst);
+        if let Some(known) = self.known.get(secret) {
+            if known.revision == revision && self.answered_within(OUTAGE) {
+                return Ok(Some(known));
             }
         } else if self.unknown.contains_key(secret) {
             return Ok(None);
         }
         let forgotten = self.forgotten.load(Ordering::SeqCst);
-        let found = self.store.key_by_hash(secret).await;
+        let found = match outage {
+            Some(error) => Err(error),
+            None => self.store.key_by_hash(secret).await,
+        };
         let may_hold = self.forgotten.load(Ordering::SeqCst) == forgotten;
         match found {
             Ok(Some(key)) => {
                 let principal = (self.read)(&key).map(Arc::new);
-                let known = Arc::new(Known { key, principal, read_at: now, asked_at: AtomicU64::new(now) });
+                let known = Arc::new(Known { key, principal, revision });
                 if may_hold {
                     self.known.insert(*secret, Arc::clone(&known));
                 }
@@ -124,16 +152,38 @@ impl StoredKeys {
                 }
                 Ok(None)
             }
-            Err(error) => match known {
-                Some(known) if now.saturating_sub(known.read_at) < OUTAGE.as_millis() as u64 => {
-                    tracing::warn!(%error, "keys cannot be checked in the store; those known go on being good for an hour");
-                    Ok(Some(known))
-                }
-                _ => Err(GatewayError::new(ErrorKind::Overloaded, "the key cannot be checked right now")
-                    .with_retry_after(Duration::from_secs(1))
-                    .with_source(error)),
-            },
+            Err(error) => Err(GatewayError::new(ErrorKind::Overloaded, "the key cannot be checked right now")
+                .with_retry_after(Duration::from_secs(1))
+                .with_source(error)),
         }
+    }
+
+    /// Looks whether any key was changed by another process, when that was last done a while ago: one question for all keys,
+    /// however many there are.
+    async fn look_again(&self) -> Result<(), StoreError> {
+        let (now, asked) = (self.millis(), self.asked_at.load(Ordering::Relaxed));
+        let is_first = self.revision.load(Ordering::SeqCst) == NO_REVISION;
+        let is_fresh = Duration::from_millis(now.saturating_sub(asked)) < self.staleness;
+        if is_fresh && !is_first {
+            return Ok(());
+        }
+        // Of all requests that find it stale, one asks; the others need not wait.
+        let relaxed = Ordering::Relaxed;
+        if self.asked_at.compare_exchange(asked, now, relaxed, relaxed).is_err() && !is_first {
+            return Ok(());
+        }
+        // Where its client leaves meanwhile, the next request asks.
+        let mut unanswered = Unanswered { asked_at: &self.asked_at, before: Some(asked) };
+        let revision = self.store.keys_revision().await;
+        unanswered.before = None;
+        self.revision.fetch_max(revision?, Ordering::SeqCst);
+        self.answered_at.store(self.millis(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn answered_within(&self, time: Duration) -> bool {
+        let silent = self.millis().saturating_sub(self.answered_at.load(Ordering::Relaxed));
+        Duration::from_millis(silent) < time
     }
 
     /// Drops everything held: a key was made, rotated or revoked by this process.
@@ -212,6 +262,33 @@ mod tests {
         held.revoke_key(KeyId(1), NOW).await.unwrap();
         keys.forget();
         assert!(keys.find(&fingerprint("bsk-one")).await.unwrap().is_none());
+    }
+
+    /// What another process does is noticed by one question for all keys; what did not change is not read again.
+    #[tokio::test]
+    async fn what_another_process_revokes_is_noticed_and_what_it_leaves_is_not_read_again() {
+        let (store, _, mut keys) = with_one_key().await;
+        keys.staleness = Duration::ZERO;
+        let (first, again) = (keys.find(&fingerprint("bsk-one")).await, keys.find(&fingerprint("bsk-one")).await);
+        assert!(Arc::ptr_eq(&first.unwrap().unwrap(), &again.unwrap().unwrap()));
+        let other: &dyn Store = &*store;
+        other.create_key(&stored(2), &fingerprint("bsk-two")).await.unwrap();
+        assert!(keys.find(&fingerprint("bsk-two")).await.unwrap().is_some());
+        other.revoke_key(KeyId(1), NOW).await.unwrap();
+        assert!(keys.find(&fingerprint("bsk-one")).await.unwrap().is_none());
+        assert!(keys.find(&fingerprint("bsk-two")).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_known_key_outlives_a_store_that_fails_for_an_hour() {
+        let (_, _, mut keys) = with_one_key().await;
+        assert!(keys.find(&fingerprint("bsk-one")).await.unwrap().is_some());
+        keys.staleness = Duration::ZERO;
+        keys.store = Arc::new(Unreachable::new("down".to_owned()));
+        assert!(keys.find(&fingerprint("bsk-one")).await.unwrap().is_some());
+        assert_eq!(keys.find(&fingerprint("bsk-two")).await.unwrap_err().kind, ErrorKind::Overloaded);
+        keys.started -= OUTAGE;
+        assert_eq!(keys.find(&fingerprint("bsk-one")).await.unwrap_err().kind, ErrorKind::Overloaded);
     }
 
     #[tokio::test]

@@ -102,7 +102,8 @@ macro_rules! contract_suite {
                    keys_are_listed_in_order_and_by_page
                    a_rotated_key_has_two_secrets_until_the_old_one_ends
                    a_key_is_revoked_once_and_stays_listed
-                   the_last_use_of_a_key_only_moves_forward }
+                   the_last_use_of_a_key_only_moves_forward
+                   what_ends_a_secret_is_a_new_revision_and_nothing_else_is }
             windows { a_window_is_due_when_its_conversation_has_been_idle
                       a_full_window_is_due_at_once_and_the_next_turn_opens_another
                       a_turn_waits_once_however_often_it_is_queued

@@ -266,6 +266,9 @@ pub trait KeyStore: Send + Sync {
     /// Revokes a key. `false` when there is no such key, or it was revoked before.
     async fn revoke_key(&self, id: KeyId, now: Time) -> Result<bool, StoreError>;
 
+    /// Returns a number that grows whenever a key is rotated or revoked: while it stays, what was read of keys holds.
+    async fn keys_revision(&self) -> Result<i64, StoreError>;
+
     /// Notes when keys were last used; an earlier time than the one that stands changes nothing.
     async fn keys_used(&self, used: &[(KeyId, Time)]) -> Result<(), StoreError>;
 }

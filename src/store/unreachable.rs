@@ -215,6 +215,10 @@ impl KeyStore for Unreachable {
         self.unavailable()
     }
 
+    async fn keys_revision(&self) -> Result<i64, StoreError> {
+        self.unavailable()
+    }
+
     async fn keys_used(&self, _: &[(KeyId, Time)]) -> Result<(), StoreError> {
         self.unavailable()
     }

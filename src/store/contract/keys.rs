@@ -66,3 +66,16 @@ pub(crate) async fn the_last_use_of_a_key_only_moves_forward(store: &dyn Store) 
     store.keys_used(&[(KeyId(1), NOW)]).await.unwrap();
     assert_eq!(store.key_by_hash(&FIRST).await.unwrap().unwrap().last_used_at, Some(later));
 }
+
+pub(crate) async fn what_ends_a_secret_is_a_new_revision_and_nothing_else_is(store: &dyn Store) {
+    let first = store.keys_revision().await.unwrap();
+    store.create_key(&key(1), &FIRST).await.unwrap();
+    store.keys_used(&[(KeyId(1), NOW)]).await.unwrap();
+    assert!(!store.rotate_key(KeyId(9), &SECOND, NOW, NOW).await.unwrap());
+    assert_eq!(store.keys_revision().await.unwrap(), first);
+    assert!(store.rotate_key(KeyId(1), &SECOND, NOW, NOW).await.unwrap());
+    let second = store.keys_revision().await.unwrap();
+    assert!(second > first);
+    assert!(store.revoke_key(KeyId(1), NOW).await.unwrap());
+    assert!(store.keys_revision().await.unwrap() > second);
+}

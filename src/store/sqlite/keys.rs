@@ -35,6 +35,12 @@ const LIST: &str = "
 
 const REVOKE: &str = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
 
+const REVISION: &str = "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM marks WHERE name = 'keys'), 0)";
+
+const NEW_REVISION: &str = "
+    INSERT INTO marks (name, value) VALUES ('keys', '1')
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)";
+
 const USED: &str = "
     UPDATE keys SET last_used_at = max(coalesce(last_used_at, 0), j.value ->> 1)
     FROM json_each(?1) j WHERE keys.id = j.value ->> 0";
@@ -125,19 +131,28 @@ impl KeyStore for SqliteStore {
             .execute(&mut *tx)
             .await
             .map_err(driver("rotate a key"))?;
+        sqlx::query(NEW_REVISION).execute(&mut *tx).await.map_err(driver("rotate a key"))?;
         commit(tx).await?;
         Ok(true)
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "revoke_key"))]
     async fn revoke_key(&self, id: KeyId, now: Time) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
         let done = sqlx::query(REVOKE)
             .bind(id.to_string())
             .bind(now.0)
-            .execute(&self.write)
+            .execute(&mut *tx)
             .await
             .map_err(driver("revoke a key"))?;
+        sqlx::query(NEW_REVISION).execute(&mut *tx).await.map_err(driver("revoke a key"))?;
+        commit(tx).await?;
         Ok(done.rows_affected() > 0)
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "keys_revision"))]
+    async fn keys_revision(&self) -> Result<i64, StoreError> {
+        sqlx::query_scalar(REVISION).fetch_one(&self.read).await.map_err(driver("look whether keys have changed"))
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "keys_used"))]
