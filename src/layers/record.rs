@@ -127,9 +127,11 @@ where
             let routed = match routed.await {
                 Ok(routed) => routed,
                 Err(error) => {
-                    let headers = outcome.standing().map(|standing| standing.headers()).unwrap_or_default();
+                    let standing = outcome.standing();
                     outcome.release(Course::Unanswered(error.kind.status()));
-                    return Err(error.with_headers(headers));
+                    // A refusal by a limit tells more itself.
+                    let told = standing.filter(|_| error.headers().is_none());
+                    return Err(error.with_headers(told.map(|standing| standing.headers()).unwrap_or_default()));
                 }
             };
             Ok(outcome.reply(routed, full))

@@ -189,14 +189,21 @@ impl State {
     /// Takes what one request needs; there must be room.
     pub(super) fn take(&mut self, need: Used, when: &When) {
         self.running += 1;
-        self.requests.add(1);
-        self.tokens.add(need.tokens);
+        // What is not limited is not counted: nothing would ever drain it.
+        if self.limits.requests_per_minute.is_some() {
+            self.requests.add(1);
+        }
+        if self.limits.tokens_per_minute.is_some() {
+            self.tokens.add(need.tokens);
+        }
         self.change_ledger(Used::default(), need, when);
     }
 
     /// Replaces what a request holds.
     pub(super) fn change(&mut self, before: Used, after: Used, when: &When) {
-        self.tokens.correct(before.tokens, after.tokens);
+        if self.limits.tokens_per_minute.is_some() {
+            self.tokens.correct(before.tokens, after.tokens);
+        }
         self.change_ledger(before, after, when);
     }
 

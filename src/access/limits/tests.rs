@@ -352,6 +352,19 @@ async fn while_there_is_plenty_nobody_counts_and_where_nothing_fits_neither() {
     assert!(take(1_001, 2_000).is_err());
 }
 
+/// A limit that comes later does not find all that was used before there was one.
+#[tokio::test]
+async fn what_was_not_limited_was_not_counted() {
+    let mut place = Place::of(per_day(1_000_000), LimitRules::default());
+    for _ in 0..50 {
+        place.spend(1_000).await.unwrap();
+    }
+    let tokens_per_minute = Some(1_000);
+    place.principal.limits = Limits { requests_per_minute: Some(10), tokens_per_minute, ..place.principal.limits };
+    place.spend(1_000).await.unwrap();
+    assert!(place.spend(1).await.is_err());
+}
+
 /// One person, two keys of a tenant: the person's limit holds over both.
 #[tokio::test]
 async fn a_person_is_the_same_with_every_key_of_the_tenant_and_another_in_each_tenant() {
