@@ -65,6 +65,30 @@ def usage(url, query, exchanges):
     return wait_for(booked, f"{exchanges} exchanges are booked")
 
 
+def limited(upstream):
+    """The config of a gateway whose virtual keys have limits: of requests at a time, and of tokens a day."""
+    keys = ""
+    for language in ("python", "node"):
+        keys += f"""
+[[keys]]
+key = "bk-{language}-one-at-a-time"
+memory = "off"
+max_concurrency = 1
+[[keys]]
+key = "bk-{language}-small-budget"
+memory = "off"
+tokens_per_day = 500
+requests_per_minute = 100
+"""
+    return f"""{PATIENT}{keys}
+[[providers]]
+name = "upstream"
+base_url = "{upstream}/v1"
+api_key = "sk-provider"
+default = true
+"""
+
+
 class Process:
     """A child that prints `listening on http://ADDRESS` once it is ready for connections."""
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness import BINARY, HERE, PATIENT, ROOT, Gateway, Upstream, with_virtual_keys
+from harness import BINARY, HERE, PATIENT, ROOT, Gateway, Upstream, limited, with_virtual_keys
 
 CACHE = ROOT / ".cache"
 
@@ -31,14 +31,16 @@ def node_tests():
 
 
 def main():
-    upstream = gateway = virtual = None
+    upstream = gateway = virtual = with_limits = None
     try:
         upstream = Upstream()
         gateway = Gateway(upstream=upstream.url, config=PATIENT)
         virtual = Gateway(config=with_virtual_keys(upstream.url))
+        with_limits = Gateway(config=limited(upstream.url))
         urls = {
             "BACKSTORY_URL": gateway.url,
             "VIRTUAL_URL": virtual.url,
+            "LIMITED_URL": with_limits.url,
             "UPSTREAM_URL": upstream.url,
             "BACKSTORY_BIN": BINARY,
         }
@@ -49,10 +51,10 @@ def main():
         if langchain.exists():
             run("LangChain", [str(langchain), "-B", "-m", "pytest", "-q", "-o", cache, str(HERE / "langchain")], **urls)
     finally:
-        stopped = [running and running.stop() for running in (gateway, virtual)]
+        stopped = [running and running.stop() for running in (gateway, virtual, with_limits)]
         if upstream:
             upstream.kill()
-    if stopped != [0, 0]:
+    if stopped != [0, 0, 0]:
         sys.exit(f"a gateway did not end well on SIGTERM: exit codes {stopped}")
     run("kill -9", [sys.executable, "-B", str(HERE / "python" / "crash.py")])
     run("a real small model", [sys.executable, "-B", str(HERE / "real-model" / "two_conversations.py")])
