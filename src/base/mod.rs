@@ -8,11 +8,13 @@ mod clock;
 mod error;
 pub mod fence;
 mod id;
+mod near;
 mod random;
 mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock, Time};
 pub use error::{ErrorKind, GatewayError};
 pub use id::{EpisodeId, ExchangeId, FactId, KeyId, ParseIdError, ProposalId, RequestId};
+pub use near::near;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use secret::{Secret, constant_time_eq};

@@ -2,6 +2,8 @@
 
 use toml::Value;
 
+use crate::base::near;
+
 /// Values longer than this are shortened in messages, in characters.
 const MAX_SHOWN: usize = 80;
 /// The longest name of a tenant, provider, model and the like, in bytes.
@@ -79,28 +81,7 @@ fn cut(text: &str) -> String {
 
 /// The word that was probably meant.
 pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    // Longer than any word of ours: not a typing mistake, and not worth the time.
-    if text.len() > 64 {
-        return None;
-    }
-    let (distance, word) = words.map(|word| (distance(text, word), word)).min()?;
-    (distance <= word.len().div_ceil(3)).then_some(word)
-}
-
-/// The number of single-character edits between two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    near(text, words, 1).first().copied()
 }
 
 #[cfg(test)]
