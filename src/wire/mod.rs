@@ -12,6 +12,7 @@
 mod chat;
 mod delta;
 pub mod fault;
+mod params;
 mod patch;
 mod relay;
 pub mod scan;
@@ -23,6 +24,7 @@ mod valid;
 pub use chat::{ChatRequest, Content, DecodeError, Message, Part, PartKind, Role};
 pub use delta::{Accumulator, ChoiceReply, MAX_REPLY_BYTES, Reply, Seen, ToolCall};
 pub use fault::{UpstreamError, upstream_error};
+pub use params::{ParamError, ParamRules, RESERVED_PARAMS};
 pub use patch::Patches;
 pub use relay::{FirstEvent, JsonRelay, RelayOptions, StreamEnd, StreamRelay, Verdict, first_event};
 pub use scan::Span;
