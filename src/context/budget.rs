@@ -30,7 +30,6 @@ pub struct Allowance {
 /// `None` when nothing limits the input.
 pub(super) fn budget(request: &ChatRequest, target: &Target, policy: &Policy, header: Option<usize>) -> Allowance {
     let mut allowance = Allowance { window: target.window, ..Allowance::default() };
-    let margin = |limit: usize| (limit / MARGIN_SHARE).min(MAX_MARGIN);
     let window = target.window.map(|window| {
         allowance.margin = margin(window);
         allowance.output_reserve = output_reserve(request, window, target, policy);
@@ -40,6 +39,20 @@ pub(super) fn budget(request: &ChatRequest, target: &Target, policy: &Policy, he
     let policy = Some(policy.max_input_tokens).filter(|&n| n > 0);
     allowance.budget = [window, input, policy, header].into_iter().flatten().min();
     allowance
+}
+
+/// Returns the tokens of input that fit into a target beside its reply; `None` when nothing is known that would limit them. `window`
+/// is the window in force.
+#[must_use]
+pub fn room(request: &ChatRequest, target: &Target, window: Option<usize>, policy: &Policy) -> Option<usize> {
+    let window =
+        window.map(|window| window.saturating_sub(output_reserve(request, window, target, policy) + margin(window)));
+    let input = target.max_input.map(|limit| limit - margin(limit));
+    [window, input].into_iter().flatten().min()
+}
+
+fn margin(limit: usize) -> usize {
+    (limit / MARGIN_SHARE).min(MAX_MARGIN)
 }
 
 /// Returns the tokens kept free for the reply.

@@ -64,7 +64,7 @@ pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
     let no_memory =
         input.policy.profile == Profile::Single || input.policy.memory_tokens == 0 || input.notes.is_empty();
     let fenced = if input.strip_own_fence { strip::find(request, text) } else { Vec::new() };
-    if no_memory && !input.figures && fenced.is_empty() && proven_small(request, input.target, budget) {
+    if no_memory && !input.figures && fenced.is_empty() && is_proven_small(request, input.target, budget) {
         let mut patches = Patches::default();
         patch_members(input, &mut patches);
         let report = Report { budget, allowance, ..Report::default() };
@@ -446,7 +446,8 @@ impl Placed {
 
 /// Whether the length in bytes proves that the request is within its budget. Parts are not proven by their length: a short URL
 /// may be a large image; nor are tools, whose overhead may be larger than they are.
-fn proven_small(request: &ChatRequest, target: &Target, budget: Option<usize>) -> bool {
+#[must_use]
+pub fn is_proven_small(request: &ChatRequest, target: &Target, budget: Option<usize>) -> bool {
     let Some(budget) = budget else { return true };
     let has_parts = request.messages().iter().any(|m| matches!(m.content, Content::Parts(_)));
     let tools = request.get("tools").or_else(|| request.get("functions")).is_some();

@@ -35,9 +35,9 @@ mod tests;
 mod trail;
 mod when;
 
-pub use budget::Allowance;
+pub use budget::{Allowance, room};
 pub use digest::{Chosen, DigestBy, Digests};
-pub use fit::{FitInput, fit};
+pub use fit::{FitInput, fit, is_proven_small};
 pub use lines::lines;
 pub use notes::{Earlier, NoteLine, Notes, Pinned};
 pub use policies::{Policies, PolicyChanges};
