@@ -126,6 +126,11 @@ fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a s
     let Some(value) = headers.get(name) else {
         return Ok(None);
     };
+    // Two of them mean that somebody on the way added one: nobody can tell whose memory is meant.
+    if headers.get_all(name).iter().any(|other| other != value) {
+        return Err(GatewayError::new(ErrorKind::BadRequest, format!("{name} is sent twice, with different values"))
+            .with_param(name));
+    }
     // Names are UTF-8 text; clients send 用户 as raw UTF-8 bytes.
     let text = std::str::from_utf8(value.as_bytes()).ok().map(str::trim).filter(|text| is_usable(text));
     match text {
@@ -255,6 +260,17 @@ mod tests {
         assert_eq!(memory("on").unwrap().memory, p.memory);
         assert_eq!(memory("write").unwrap().skipped, Some("off"));
         assert_eq!(memory("sometimes").unwrap_err().kind, ErrorKind::BadRequest);
+    }
+
+    #[test]
+    fn a_header_that_is_sent_twice_with_different_values_is_refused() {
+        let twice = |one: &str, other: &str| {
+            let mut headers = headers(&[("x-backstory-user", one)]);
+            headers.append("x-backstory-user", other.parse().unwrap());
+            identify(&principal(), &headers, &())
+        };
+        assert_eq!(twice("ann", "bob").unwrap_err().kind, ErrorKind::BadRequest);
+        assert_eq!(&*twice("ann", "ann").unwrap().scope.unwrap().subject, "ann");
     }
 
     #[test]

@@ -108,6 +108,10 @@ fn presented(headers: &HeaderMap) -> Result<Option<&str>, GatewayError> {
     let bad =
         || GatewayError::new(ErrorKind::Unauthenticated, "the API key is not plain text").with_param("authorization");
     if let Some(value) = headers.get(AUTHORIZATION) {
+        if headers.get_all(AUTHORIZATION).iter().any(|other| other != value) {
+            let public = "the Authorization header is sent twice, with different values";
+            return Err(GatewayError::new(ErrorKind::Unauthenticated, public).with_param("authorization"));
+        }
         let text = value.to_str().map_err(|_| bad())?.trim();
         let (scheme, key) = text.split_once(' ').unwrap_or(("", text));
         if !scheme.is_empty() && !scheme.eq_ignore_ascii_case("bearer") {
@@ -152,6 +156,14 @@ mod tests {
             assert_eq!(&*who.tenant, "acme");
             assert!(matches!(credential, Credential::Virtual));
         }
+    }
+
+    #[tokio::test]
+    async fn two_keys_in_one_request_are_none() {
+        let keys = configured(&[("vk-1", "acme"), ("vk-2", "other")]);
+        let mut h = headers("authorization", "Bearer vk-1");
+        h.append("authorization", "Bearer vk-2".parse().unwrap());
+        assert_eq!(keys.authenticate(&h).await.unwrap_err().kind, ErrorKind::Unauthenticated);
     }
 
     #[tokio::test]
