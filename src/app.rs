@@ -7,9 +7,11 @@ mod keep;
 mod keys;
 mod learn;
 mod limits;
+mod routing;
 mod summaries;
 mod windows;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -196,6 +198,11 @@ impl App {
             let health = journal.health();
             raise_to(&self.metrics.books.booked, health.booked_total);
             raise_to(&self.metrics.books.lost, health.lost_total);
+        }
+        let cooling: HashSet<&str> =
+            self.routes.targets().filter(|target| target.is_cooling()).map(|target| target.label.as_str()).collect();
+        for target in self.routes.targets() {
+            self.metrics.targets.set_cooling(&target.label, cooling.contains(target.label.as_str()));
         }
         let learned = &self.metrics.learned;
         let totals = [

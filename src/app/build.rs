@@ -1,10 +1,7 @@
 //! From a configuration to a running [`App`].
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,12 +12,13 @@ use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
 use super::learn::{Cached, decide};
 use super::limits::limits;
+use super::routing::{providers, retry, routes, timeouts};
 use super::summaries::Bridge;
 use super::windows::Model;
 use super::{App, Settings};
 use crate::access::{StoredKeys, Subjects, keep_budgets};
 use crate::base::{Clock, Random};
-use crate::config::{self, Config, Env, ProviderKey};
+use crate::config::{self, Config, Env};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
 use crate::jobs::{
     ExtractLearner, JournalConfig, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Sweep, SweepConfig,
@@ -33,11 +31,8 @@ use crate::states::States;
 use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
 use crate::store::{Store, StoreError, StoredKey, Unreachable};
 use crate::telemetry::{AskPurpose, Metrics};
-use crate::tokens::{Counter, ModelTable};
-use crate::upstream::{
-    Auth, Learned, Passthrough, Provider, ProviderConfig, RerankKind, Reranking, Retry, Route, Routes, Services,
-    TargetConfig, Timeouts, keep,
-};
+use crate::tokens::Counter;
+use crate::upstream::{Learned, Passthrough, RerankKind, Reranking, Route, Services, keep};
 
 /// Token counts that are kept, in bytes.
 const COUNT_CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -211,13 +206,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         let counter = Arc::clone(&counter);
         move || counter.warm_up()
     });
-    let timeouts = Timeouts {
-        header: config.timeouts.header.unwrap_or_default(),
-        first_token: config.timeouts.first_token.unwrap_or_default(),
-        idle: config.timeouts.idle.unwrap_or_default(),
-        total: config.timeouts.total.unwrap_or_default(),
-    };
-    let retry = Retry { attempts: config.retry.attempts, cooldown: config.retry.cooldown };
+    let (timeouts, retry) = (timeouts(config), retry(config));
     let digests = Arc::new(Digests::new(DIGEST_CACHE_BYTES));
     let trails = Arc::new(Trails::new(TRAIL_CACHE_BYTES));
     let summaries = config.summary.model.as_ref().and_then(|model| {
@@ -391,7 +380,11 @@ pub fn policies(config: &Config) -> Policies {
     let knowledge_share = config.recall.knowledge_share;
     let base =
         Policy { soft_mark, knowledge_share, ..Policy::default() }.with(&policy_changes(&config.budget.changes()));
-    let models = config.models.iter().map(|model| (model.name.clone(), policy_changes(&model.budget)));
+    // An alias has the budget of the model that it names, with what it changes of that.
+    let models = config.models.iter().map(|model| {
+        let behind = config.model(&model.name).unwrap_or(model);
+        (model.name.clone(), policy_changes(&model.budget.over(&behind.budget)))
+    });
     Policies::new(base, models.collect())
 }
 
@@ -416,60 +409,4 @@ pub fn policy_changes(budget: &config::BudgetChanges) -> PolicyChanges {
         // 0 in the file = no block stays.
         sticky_tokens: budget.sticky_tokens.map(|n| if n == 0 { usize::MAX } else { n as usize }),
     }
-}
-
-/// The configured providers by name.
-pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>>, BuildError> {
-    let connect_timeout = config.timeouts.connect.unwrap_or(Duration::from_secs(3600));
-    let mut providers = HashMap::new();
-    for entry in &config.providers {
-        let failed = |reason: String| BuildError::Provider { name: entry.name.clone(), reason };
-        let mut headers = HeaderMap::new();
-        for (name, value) in &entry.headers {
-            let name: HeaderName = name.parse().map_err(|_| failed(format!("`{name}` is no header name")))?;
-            let mut value = HeaderValue::from_str(value.expose())
-                .map_err(|_| failed(format!("the value of `{name}` is no header value")))?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
-        }
-        let provider = Provider::new(ProviderConfig {
-            name: entry.name.clone(),
-            base_url: entry.base_url.clone(),
-            auth: match &entry.api_key {
-                ProviderKey::Client => Auth::Client,
-                ProviderKey::Own(key) => Auth::Key(key.clone()),
-                ProviderKey::None => Auth::None,
-            },
-            headers,
-            max_sensitivity: entry.max_sensitivity,
-            connect_timeout,
-        })
-        .map_err(|error| failed(error.causes().unwrap_or_else(|| error.to_string())))?;
-        providers.insert(entry.name.clone(), Arc::new(provider));
-    }
-    Ok(providers)
-}
-
-fn routes(config: &Config, providers: &HashMap<String, Arc<Provider>>) -> Routes {
-    let default = config.providers.iter().find(|entry| entry.default).and_then(|entry| providers.get(&entry.name));
-    let mut models = Vec::new();
-    for model in &config.models {
-        let targets = model
-            .targets
-            .iter()
-            .filter_map(|target| {
-                Some(TargetConfig {
-                    provider: Arc::clone(providers.get(target.provider.as_str())?),
-                    model: target.model.clone(),
-                    window: target.window.map(|n| n as usize),
-                    max_output: target.max_output.map(|n| n as usize),
-                    price: target.price,
-                    order: target.order,
-                    weight: target.weight,
-                })
-            })
-            .collect();
-        models.push((model.name.clone(), targets));
-    }
-    Routes::new(models, default.map(Arc::clone), ModelTable::built_in())
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::build::{BuildError, Parts, providers};
+use super::build::{BuildError, Parts};
+use super::routing::providers;
 use crate::base::{Clock, Random};
 use crate::config::{Config, Embeddings, EmbeddingsEngine};
 use crate::embed::Embed;

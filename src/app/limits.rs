@@ -19,6 +19,12 @@ pub(super) fn limits(
         each_tenant: config.limits.each_tenant,
         each_subject: config.limits.each_subject,
         models: config.models.iter().map(|model| (model.name.clone(), model.limits)).collect(),
+        aliases: config
+            .models
+            .iter()
+            .filter(|model| model.alias.is_some())
+            .filter_map(|model| Some((model.name.clone(), config.model(&model.name)?.name.clone())))
+            .collect(),
     };
     let budgets = Arc::clone(store) as Arc<_>;
     Arc::new(LimitTable::new(rules, salt, Some(budgets), Arc::clone(metrics)))

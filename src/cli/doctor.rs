@@ -194,6 +194,7 @@ async fn upstream(provider: &Provider) -> Finding {
     let name = &provider.name;
     let (key, clients_own) = match &provider.api_key {
         ProviderKey::Own(key) => (Some(key), false),
+        ProviderKey::Several(keys) => (keys.first(), false),
         ProviderKey::Client => (None, true),
         ProviderKey::None => (None, false),
     };

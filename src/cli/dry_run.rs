@@ -143,7 +143,7 @@ impl DryRunArgs {
 
     /// The first target behind the name, as far as counting goes.
     fn target(&self, config: &Config, asked: &str) -> Target {
-        let configured = config.models.iter().find(|model| model.name == asked);
+        let configured = config.model(asked);
         let first = configured.and_then(|model| model.targets.iter().min_by_key(|target| target.order));
         let name = self.target.as_deref().or(first.map(|target| target.model.as_str())).unwrap_or(asked);
         let known = Target::for_model(ModelTable::built_in(), name);

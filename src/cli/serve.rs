@@ -102,6 +102,7 @@ fn banner(config: &Config, address: &str) -> String {
     let auth = match config.providers.iter().find(|p| p.default).map(|p| &p.api_key) {
         Some(ProviderKey::Client) => "with the client's own API key, which is passed on and never stored",
         Some(ProviderKey::Own(_)) => "with the configured API key",
+        Some(ProviderKey::Several(_)) => "with the configured API keys, in turn",
         Some(ProviderKey::None) => "without an API key",
         None => "with each provider's key",
     };

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use super::error::ConfigError;
 use super::key::NO_SUBJECT;
-use super::provider::{ProviderKey, Target, parse_http_url};
+use super::model::Target;
+use super::provider::{ProviderKey, parse_http_url};
 use super::spending;
 use super::words::{nearest, quoted, without_credentials};
-use super::{Config, Overrides, Provider, StoreUrl, VectorsEngine};
+use super::{Config, Model, Overrides, Provider, StoreUrl, UnknownModels, VectorsEngine};
 use crate::tokens::{ModelTable, PriceChanges};
 
 /// Puts the command line over the file.
@@ -76,8 +77,9 @@ fn providers(config: &Config, errors: &mut Vec<ConfigError>) {
         matches!(provider.api_key, ProviderKey::Client)
     });
     only_one(config, "default", "true", "one provider is the default at most", errors, |provider| provider.default);
-    if config.models.is_empty() && !config.providers.iter().any(|provider| provider.default) {
-        let problem = "no request could be routed: there are no [[models]] and no provider is `default = true`";
+    let passes = config.routing.unknown_models == UnknownModels::Pass;
+    if config.models.is_empty() && !(passes && config.providers.iter().any(|provider| provider.default)) {
+        let problem = "no request could be routed: there are no [[models]], and no provider that is `default = true` gets other names";
         errors.push(ConfigError::new("providers", None, problem));
     }
     for (index, provider) in config.providers.iter().enumerate() {
@@ -115,6 +117,37 @@ fn models(config: &Config, errors: &mut Vec<ConfigError>) {
             known_provider(config, &format!("models[{index}].targets[{at}].provider"), &target.provider, errors);
             whole_price(&format!("models[{index}].targets[{at}]"), target, errors);
         }
+        if let Some(alias) = &model.alias {
+            aliased(config, index, alias, errors);
+        }
+    }
+}
+
+/// An alias names a model, and following aliases ends somewhere.
+fn aliased(config: &Config, index: usize, alias: &str, errors: &mut Vec<ConfigError>) {
+    let path = format!("models[{index}].alias");
+    let find = |name: &str| config.models.iter().find(|model| model.name == name);
+    let mut way = vec![config.models[index].name.as_str()];
+    let mut next = alias;
+    loop {
+        let round = way.contains(&next);
+        way.push(next);
+        if round {
+            let problem = format!("the aliases go round in a circle: {}", way.join(" -> "));
+            errors.push(ConfigError::new(path, Some(quoted(alias)), problem));
+            return;
+        }
+        match find(next) {
+            None if next == alias => {
+                let names = config.models.iter().map(|model| model.name.as_str());
+                errors.push(ConfigError::new(path, Some(quoted(alias)), dangling("[[models]]", alias, names)));
+                return;
+            }
+            // The mistake is reported where it stands.
+            None => return,
+            Some(Model { alias: Some(further), .. }) => next = further,
+            Some(_) => return,
+        }
     }
 }
 
@@ -131,7 +164,8 @@ fn whole_price(path: &str, target: &Target, errors: &mut Vec<ConfigError>) {
 
 fn keys(config: &Config, errors: &mut Vec<ConfigError>) {
     // A default provider takes any name; without one only those of [[models]] lead anywhere.
-    let open = config.providers.iter().any(|provider| provider.default);
+    let passes = config.routing.unknown_models == UnknownModels::Pass;
+    let open = passes && config.providers.iter().any(|provider| provider.default);
     let mut hashes = HashSet::new();
     for (index, key) in config.keys.iter().enumerate() {
         // Zeros stand for a key that could not be read.

@@ -1,4 +1,4 @@
-//! `[timeouts]`, `[retry]` and `[budget]`.
+//! `[timeouts]` and `[budget]`.
 
 use std::time::Duration;
 
@@ -42,31 +42,6 @@ impl Timeouts {
             first_token: read("first_token_ms", default.first_token),
             idle: read("idle_ms", default.idle),
             total: read("total_ms", default.total),
-        }
-    }
-}
-
-/// `[retry]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retry {
-    /// `attempts`: tries per target; 1 = no repeat (clients repeat on their own).
-    pub attempts: u32,
-    /// `cooldown_seconds`: how long a failing target is left alone, where upstream does not say.
-    pub cooldown: Duration,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self { attempts: 1, cooldown: Duration::from_secs(30) }
-    }
-}
-
-impl Retry {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let default = Self::default();
-        Self {
-            attempts: s.count("attempts", 1..=10).unwrap_or(default.attempts),
-            cooldown: s.seconds("cooldown_seconds", 0).unwrap_or(default.cooldown),
         }
     }
 }
@@ -144,6 +119,22 @@ impl BudgetChanges {
             overflow: s.choice("overflow", None, &OVERFLOWS.map(|(word, value)| (word, Some(value)))),
             profile: s.choice("profile", None, &PROFILES.map(|(word, value)| (word, Some(value)))),
             sticky_tokens: s.count("sticky_tokens", 0..=100_000_000),
+        }
+    }
+}
+
+impl BudgetChanges {
+    /// These changes over those of `below`: what is left out is as there, and of two caps the tighter one holds.
+    #[must_use]
+    pub fn over(&self, below: &Self) -> Self {
+        Self {
+            max_input_tokens: [self.max_input_tokens, below.max_input_tokens].into_iter().flatten().min(),
+            memory_tokens: self.memory_tokens.or(below.memory_tokens),
+            output_reserve: self.output_reserve.or(below.output_reserve),
+            low_water: self.low_water.or(below.low_water),
+            overflow: self.overflow.or(below.overflow),
+            profile: self.profile.or(below.profile),
+            sticky_tokens: self.sticky_tokens.or(below.sticky_tokens),
         }
     }
 }

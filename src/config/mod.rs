@@ -15,9 +15,12 @@ mod key;
 mod limit_rules;
 mod limits;
 mod memory;
+mod model;
+mod params;
 mod provider;
 mod reader;
 mod recall;
+mod retry;
 mod server;
 mod spending;
 mod store;
@@ -31,10 +34,12 @@ pub use error::{ConfigError, ConfigErrors};
 pub use extract::{Extract, ModelRef, Summary};
 pub use key::{ApiAccess, Key, MemorySwitch, SubjectFrom};
 pub use limit_rules::LimitSection;
-pub use limits::{Budget, BudgetChanges, Overflow, Profile, Retry, Timeouts};
+pub use limits::{Budget, BudgetChanges, Overflow, Profile, Timeouts};
 pub use memory::{Memory, MemoryRules};
-pub use provider::{Model, Provider, ProviderKey, ProviderKind, Target};
+pub use model::{Model, Pick, Routing, Target, UnknownModels, When};
+pub use provider::{Provider, ProviderKey, ProviderKind, ProviderProxy};
 pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank, RerankKind};
+pub use retry::{Retry, RetryOn, RetryThen};
 pub use server::{Admin, Server, Telemetry, Tls};
 pub use spending::Unpriced;
 pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
@@ -63,6 +68,8 @@ pub struct Config {
     pub providers: Vec<Provider>,
     /// `[[models]]`.
     pub models: Vec<Model>,
+    /// `[routing]`.
+    pub routing: Routing,
     /// `[[keys]]`; empty = `client` mode: the client's own upstream key passes through.
     pub keys: Vec<Key>,
     /// `[limits]`.
@@ -118,6 +125,7 @@ impl Default for Config {
             admin: Admin::default(),
             providers: vec![Provider::default()],
             models: Vec::new(),
+            routing: Routing::default(),
             keys: Vec::new(),
             limits: LimitSection::default(),
             summary: Summary::default(),
@@ -218,6 +226,7 @@ impl Config {
             admin,
             providers,
             models,
+            routing: root.table("routing", Routing::read),
             keys: root.tables("keys", Key::read),
             limits: root.table("limits", LimitSection::read),
             summary: root.table("summary", Summary::read),
@@ -236,6 +245,21 @@ impl Config {
         }
     }
 
+    /// The model behind a name: itself, or the one that its alias leads to.
+    #[must_use]
+    pub fn model(&self, name: &str) -> Option<&Model> {
+        let find = |name: &str| self.models.iter().find(|model| model.name == name);
+        let mut model = find(name)?;
+        // `check` has refused circles; in a configuration that was not checked they end here.
+        for _ in 0..self.models.len() {
+            match &model.alias {
+                Some(alias) => model = find(alias)?,
+                None => return Some(model),
+            }
+        }
+        None
+    }
+
     /// Applies the command line, then the rules that span sections.
     fn build(mut config: Self, mut errors: Vec<ConfigError>, overrides: &Overrides) -> Result<Self, ConfigErrors> {
         check::apply(&mut config, overrides, &mut errors);
@@ -250,5 +274,7 @@ impl Config {
     }
 }
 
+#[cfg(test)]
+mod routing_tests;
 #[cfg(test)]
 mod tests;

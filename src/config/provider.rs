@@ -1,12 +1,9 @@
-//! `[[providers]]` and `[[models]]`: where requests go.
+//! `[[providers]]`: where requests go.
 
-use super::limit_rules::read_limits;
-use super::limits::BudgetChanges;
 use super::reader::Section;
 use crate::base::Secret;
-use crate::exchange::Limits;
 use crate::memory::Sensitivity;
-use crate::tokens::{PriceChanges, Rate};
+use crate::upstream::MAX_KEYS;
 
 /// One `[[providers]]`: an upstream API.
 #[derive(Clone, Debug)]
@@ -25,6 +22,21 @@ pub struct Provider {
     pub max_sensitivity: Sensitivity,
     /// `headers`: sent with every request; values are secrets, since some providers take keys there.
     pub headers: Vec<(String, Secret)>,
+    /// `proxy`: what it is reached through.
+    pub proxy: ProviderProxy,
+    /// `ca_file`: the text of a PEM file with certificates that are trusted beside those of the system.
+    pub ca: Option<String>,
+}
+
+/// What a provider is reached through.
+#[derive(Clone, Debug)]
+pub enum ProviderProxy {
+    /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
+    Environment,
+    /// `"none"`: nothing.
+    None,
+    /// A URL; it may carry a password.
+    Url(Secret),
 }
 
 /// Which API a provider speaks.
@@ -45,6 +57,8 @@ pub enum ProviderKey {
     Client,
     /// A key of ours.
     Own(Secret),
+    /// `api_keys`: several of ours, taken in turn.
+    Several(Vec<Secret>),
     /// None at all, as for a local model.
     None,
 }
@@ -60,6 +74,8 @@ impl Default for Provider {
             default: true,
             max_sensitivity: Sensitivity::Sensitive,
             headers: Vec::new(),
+            proxy: ProviderProxy::Environment,
+            ca: None,
         }
     }
 }
@@ -78,18 +94,60 @@ impl Provider {
             name: s.required("name"),
             kind: s.choice("kind", ProviderKind::OpenAi, &kinds),
             base_url: http_url(s, "base_url").unwrap_or_default(),
-            api_key: match s.secret("api_key") {
-                // Reported already; it must not be reported once more as missing.
-                None if s.has("api_key") => ProviderKey::Own(Secret::from("")),
-                None => ProviderKey::None,
-                Some(key) if key.expose() == "client" => ProviderKey::Client,
-                Some(key) => ProviderKey::Own(key),
-            },
+            api_key: ProviderKey::read(s),
             default: s.flag("default", false),
             max_sensitivity: s.choice("max_sensitivity", Sensitivity::Sensitive, SENSITIVITIES),
             headers: s.secrets("headers", header_problem),
+            proxy: read_proxy(s),
+            ca: read_ca(s),
         }
     }
+}
+
+impl ProviderKey {
+    fn read(s: &mut Section<'_>) -> Self {
+        let (one, several) = (s.secret("api_key"), s.secret_list("api_keys", MAX_KEYS));
+        if s.has("api_key") && s.has("api_keys") {
+            s.wrong_secret("api_keys", "stands beside `api_key`: write all keys here, or that one alone");
+        }
+        match (one, several) {
+            (_, Some(keys)) if keys.iter().any(|key| key.expose() == "client") => {
+                s.wrong_secret("api_keys", "\"client\" cannot be one of several keys: write api_key = \"client\"");
+                Self::Several(keys)
+            }
+            (_, Some(keys)) => Self::Several(keys),
+            (Some(key), None) if key.expose() == "client" => Self::Client,
+            (Some(key), None) => Self::Own(key),
+            // Reported already; it must not be reported once more as missing.
+            (None, None) if s.has("api_key") || s.has("api_keys") => Self::Own(Secret::from("")),
+            (None, None) => Self::None,
+        }
+    }
+}
+
+fn read_proxy(s: &mut Section<'_>) -> ProviderProxy {
+    let schemes = ["http://", "https://", "socks5://", "socks5h://", "socks4://"];
+    match s.secret("proxy") {
+        None => ProviderProxy::Environment,
+        Some(word) if word.expose() == "none" => ProviderProxy::None,
+        Some(url) => {
+            let known = schemes.iter().any(|scheme| url.expose().starts_with(scheme));
+            if !known || reqwest::Url::parse(url.expose()).is_err() {
+                let allowed = "must be \"none\" or a URL with http, https, socks4, socks5 or socks5h, as in \"http://proxy.example:3128\" (the value is not shown)";
+                s.wrong_secret("proxy", allowed);
+            }
+            ProviderProxy::Url(url)
+        }
+    }
+}
+
+fn read_ca(s: &mut Section<'_>) -> Option<String> {
+    let text = s.file_text("ca_file")?;
+    if text.contains("-----BEGIN CERTIFICATE-----") {
+        return Some(text);
+    }
+    s.wrong("ca_file", "holds no certificate: it must be a PEM file with at least one `-----BEGIN CERTIFICATE-----`");
+    None
 }
 
 fn header_problem(name: &str, value: &str) -> Result<(), &'static str> {
@@ -115,78 +173,4 @@ pub(super) fn parse_http_url(text: &str) -> Option<String> {
     let authority = uri.authority()?;
     let plain = !authority.as_str().contains('@') && uri.query().is_none() && !text.contains('#');
     (scheme_fits && plain && !authority.host().is_empty()).then(|| text.trim_end_matches('/').to_owned())
-}
-
-/// One `[[models]]`: a name that clients ask for, and what is behind it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Model {
-    /// `name`.
-    pub name: String,
-    /// `[[models.targets]]`; never empty.
-    pub targets: Vec<Target>,
-    /// `[models.budget]`: what it changes of `[budget]`.
-    pub budget: BudgetChanges,
-    /// `[models.limits]`: of all who ask for it together.
-    pub limits: Limits,
-}
-
-/// One `[[models.targets]]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// `provider`: by name.
-    pub provider: String,
-    /// `model`: upstream's name for it.
-    pub model: String,
-    /// `weight`: its share among targets of the same order; 0 = only as a fallback.
-    pub weight: u32,
-    /// `order`: lower ones are tried first.
-    pub order: u32,
-    /// `window`: tokens that input and output may take together; none = from the table of known models.
-    pub window: Option<u32>,
-    /// `max_output`: the most output tokens; none = from the table of known models.
-    pub max_output: Option<u32>,
-    /// `price_…_per_million`: what tokens cost, in US dollars; none = from the table of known models.
-    pub price: PriceChanges,
-    /// `price_date`: when the prices were read, for people.
-    pub price_date: Option<String>,
-}
-
-impl Model {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let name = s.required("name");
-        let targets = s.tables("targets", Target::read);
-        if targets.is_empty() {
-            s.wrong_secret("targets", "at least one [[models.targets]] is needed");
-        } else if targets.iter().all(|target| target.weight == 0) {
-            s.wrong_secret("targets", "all weights are 0: at least one must be larger");
-        }
-        let limits = s.table("limits", read_limits);
-        Self { name, targets, budget: s.table("budget", BudgetChanges::read), limits }
-    }
-}
-
-impl Target {
-    fn read(s: &mut Section<'_>) -> Self {
-        Self {
-            provider: s.required("provider"),
-            model: s.required("model"),
-            weight: s.count("weight", 0..=1_000_000).unwrap_or(1),
-            order: s.count("order", 0..=1_000).unwrap_or(0),
-            window: s.count("window", 1..=100_000_000),
-            max_output: s.count("max_output", 1..=100_000_000),
-            price: PriceChanges {
-                input: rate(s, "price_input_per_million"),
-                cached: rate(s, "price_cached_per_million"),
-                cache_write: rate(s, "price_cache_write_per_million"),
-                output: rate(s, "price_output_per_million"),
-                reasoning: rate(s, "price_reasoning_per_million"),
-            },
-            price_date: s.name("price_date"),
-        }
-    }
-}
-
-/// A price; what is absent or wrong (which was reported) is none.
-fn rate(s: &mut Section<'_>, key: &'static str) -> Option<Rate> {
-    Rate::per_million(s.number(key, f64::NAN, 0.0..=Rate::MAX_DOLLARS)).ok()
 }

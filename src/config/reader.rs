@@ -220,6 +220,66 @@ impl<'a> Section<'a> {
         Some(Secret::from(text))
     }
 
+    /// A list of secrets, at most `most` of them.
+    pub(super) fn secret_list(&mut self, key: &'static str, most: usize) -> Option<Vec<Secret>> {
+        let value = self.get(key)?;
+        let Value::Array(items) = value else {
+            self.wrong_secret(key, "must be a list of strings, as in [\"${A}\", \"${B}\"]");
+            return None;
+        };
+        if items.is_empty() || items.len() > most {
+            self.wrong_secret(key, format!("must have from 1 to {most} entries"));
+            return None;
+        }
+        let mut out = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let key = format!("{key}[{index}]");
+            let Some(text) = self.expanded(&key, item, true) else { continue };
+            if text.is_empty() || text.chars().any(char::is_control) {
+                self.wrong_secret(&key, "must be a text of one line that is not empty (the value is not shown)");
+            } else {
+                out.push(Secret::from(text));
+            }
+        }
+        Some(out)
+    }
+
+    /// The text of a file that is named, relative to the configuration.
+    pub(super) fn file_text(&mut self, key: &'static str) -> Option<String> {
+        let path = self.name(key)?;
+        match self.reader.env.file(&self.reader.folder.join(&path)) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                self.wrong(key, format!("cannot be read: {error}"));
+                None
+            }
+        }
+    }
+
+    /// A table of names that the operator chose: each with its path for messages, and its value.
+    pub(super) fn named_values(&mut self, key: &'static str) -> Vec<(&'a str, &'a Value)> {
+        let path = self.at(key);
+        match self.get(key) {
+            None => Vec::new(),
+            Some(Value::Table(table)) => table.iter().map(|(name, value)| (name.as_str(), value)).collect(),
+            Some(_) => {
+                self.wrong_secret(key, format!("must be a table, as in [{path}]"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// A string that is part of another value, variables replaced; `None` when that was reported.
+    pub(super) fn expand_within(&self, key: &str, value: &Value) -> Option<String> {
+        self.expanded(key, value, false)
+    }
+
+    /// Records a mistake of something inside a key, with its value as written.
+    pub(super) fn wrong_within(&self, key: &str, name: &str, value: &Value, problem: impl Into<String>) {
+        let path = format!("{}.{}", self.at(key), quoted_key(name));
+        self.reader.errors.borrow_mut().push(ConfigError::new(path, Some(show(value)), problem));
+    }
+
     /// A path, variables replaced.
     pub(super) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
         self.name(key).map(PathBuf::from)
@@ -262,6 +322,14 @@ impl<'a> Section<'a> {
                 default
             }
         }
+    }
+
+    /// `true`, `false`, or left out.
+    pub(super) fn maybe(&mut self, key: &'static str) -> Option<bool> {
+        self.has(key).then(|| self.flag(key, false)).or_else(|| {
+            self.asked.push(key);
+            None
+        })
     }
 
     /// A whole number within a range.

@@ -2,7 +2,7 @@
 
 use super::error::ConfigError;
 use super::words::quoted;
-use super::{Config, Model};
+use super::{Config, Model, UnknownModels};
 use crate::exchange::Limits;
 use crate::tokens::ModelTable;
 
@@ -25,7 +25,8 @@ impl Config {
         let has_default = self.providers.iter().any(|provider| provider.default);
         let mut targets: Vec<String> = Vec::new();
         let may_use = |model: &&Model| models.is_empty() || models.contains(&model.name);
-        for target in self.models.iter().filter(may_use).flat_map(|model| &model.targets) {
+        let used = self.models.iter().filter(may_use).filter_map(|model| self.model(&model.name));
+        for target in used.flat_map(|model| &model.targets) {
             let known = ModelTable::built_in().lookup(&target.model).and_then(|known| known.prices);
             let label = format!("{}/{}", target.provider, target.model);
             if target.price.over(known).is_none() && !targets.contains(&label) {
@@ -36,7 +37,8 @@ impl Config {
             self.models.iter().any(|model| model.name == **name)
                 || ModelTable::built_in().lookup(name).is_some_and(|known| known.prices.is_some())
         };
-        let is_open = has_default && (models.is_empty() || !models.iter().all(|name| is_known(&name)));
+        let passes = has_default && self.routing.unknown_models == UnknownModels::Pass;
+        let is_open = passes && (models.is_empty() || !models.iter().all(|name| is_known(&name)));
         Unpriced { targets, is_open }
     }
 

@@ -25,10 +25,6 @@ impl Config {
             "store.url: PostgreSQL is not supported yet; use sqlite://… or leave it out",
         );
         cannot(self.vectors.engine != VectorsEngine::Embedded, "vectors.engine: only \"embedded\" is supported yet");
-        cannot(
-            self.server.keepalive_before_header.is_some(),
-            "server.keepalive_before_header_seconds: not supported yet; leave it out",
-        );
         cannot(self.redis.url.is_some(), "redis.url: Redis is not supported yet; leave it out");
         cannot(
             self.extract.keep_exchanges_days > 0,

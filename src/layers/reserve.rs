@@ -136,7 +136,8 @@ impl Reserve {
     }
 
     fn targets(&self, call: &Call) -> Vec<Arc<Target>> {
-        self.routes.plan(&call.principal, call.payload.model(), 0).unwrap_or_default()
+        let model = self.routes.model(&call.principal, call.payload.model());
+        model.map(|model| model.targets().cloned().collect()).unwrap_or_default()
     }
 }
 

@@ -3,33 +3,26 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::base::{ErrorKind, GatewayError};
+use crate::base::GatewayError;
 use crate::exchange::Principal;
 use crate::upstream::Routes;
 
-/// Answers for the configured names; `None` when none are configured, and upstream is to be asked.
+/// Answers for the names that are known here; `None` when upstream is to be asked, since any of its names may be asked for.
 ///
 /// # Errors
 /// 404 for a name that does not exist or that this key may not use.
 pub(super) fn answer(routes: &Routes, principal: &Principal, path: &str) -> Option<Result<Bytes, GatewayError>> {
-    if routes.names().is_empty() {
+    if routes.names().is_empty() && principal.models.is_empty() {
         return None;
     }
     let object = |name: &str| json!({"id": name, "object": "model", "created": 0, "owned_by": "backstory"});
-    let allowed = routes.names().iter().filter(|name| Routes::may_use(principal, name));
     let body = match path.strip_prefix("/v1/models/").filter(|name| !name.is_empty()) {
-        None => json!({"object": "list", "data": allowed.map(|name| object(name)).collect::<Vec<_>>()}),
+        None => json!({"object": "list", "data": routes.listed(principal).map(object).collect::<Vec<_>>()}),
         Some(wanted) => {
             let wanted = percent_decode(wanted);
-            match allowed.into_iter().find(|name| **name == wanted) {
+            match routes.listed(principal).find(|name| *name == wanted) {
                 Some(name) => object(name),
-                None => {
-                    return Some(Err(GatewayError::new(
-                        ErrorKind::ModelNotFound,
-                        "the model does not exist or this key may not use it",
-                    )
-                    .with_param("model")));
-                }
+                None => return Some(Err(routes.not_found(principal, &wanted))),
             }
         }
     };

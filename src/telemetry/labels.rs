@@ -325,6 +325,8 @@ label! {
         ErrorEvent = "error_event",
         /// The client left.
         Cancelled = "cancelled",
+        /// An answer that is none: a redirect, a page of HTML.
+        Invalid = "invalid",
     }
 }
 

@@ -177,6 +177,8 @@ pub struct Metrics {
     streams_open: Gauge,
     /// Attempts by how they ended.
     pub attempts: Counters<AttemptOutcome>,
+    /// Keys of providers that were left out because upstream refused them.
+    pub keys_refused: Counter,
     /// Time from a request upstream to its header, in seconds.
     pub upstream_header_seconds: Histogram,
     /// Requests that upstream found larger than its window, by what became of them.
@@ -290,6 +292,11 @@ impl Metrics {
             in_flight: gauge(&mut r, "requests_in_flight", "Requests whose reply body has not ended"),
             streams_open: gauge(&mut r, "streams_open", "Streamed replies that have not ended"),
             attempts: Counters::register(&mut r, "upstream_attempts", "Attempts by how they ended"),
+            keys_refused: counter(
+                &mut r,
+                "upstream_keys_refused",
+                "Keys of providers that were left out because upstream refused them",
+            ),
             upstream_header_seconds: histogram(
                 &mut r,
                 "upstream_header_seconds",

@@ -19,6 +19,7 @@ pub struct TargetGauges {
     correction: ByTarget<FloatGauge>,
     overhead: ByTarget<FloatGauge>,
     window: ByTarget<Gauge>,
+    cooling: ByTarget<Gauge>,
 }
 
 impl TargetGauges {
@@ -28,7 +29,13 @@ impl TargetGauges {
             correction: Family::default(),
             overhead: Family::default(),
             window: Family::default(),
+            cooling: Family::default(),
         };
+        registry.register(
+            "target_cooling",
+            "Whether a target is left alone since it failed; of several names with one target, any of them",
+            gauges.cooling.clone(),
+        );
         registry.register(
             "token_correction",
             "Upstream's tokens per token of our count, as learned; 1 = nothing was learned",
@@ -53,6 +60,14 @@ impl TargetGauges {
             self.declared.write().unwrap_or_else(PoisonError::into_inner).insert(target.to_owned());
             self.set_correction(target, 1.0, 0.0);
             self.set_window(target, None);
+            self.set_cooling(target, false);
+        }
+    }
+
+    /// Shows whether a target is left alone.
+    pub fn set_cooling(&self, target: &str, cooling: bool) {
+        if let Some(labels) = self.labels(target) {
+            self.cooling.get_or_create(&labels).set(i64::from(cooling));
         }
     }
 

@@ -86,7 +86,7 @@ impl ModelAsker {
         );
         let (head, mut body) = sent.await.map_err(|error| later(&error))?.into_parts();
         if !head.status.is_success() {
-            let said = body.read_up_to(attempt::MAX_ERROR_BYTES).await;
+            let said = body.read_error().await;
             let said = String::from_utf8_lossy(&said).into_owned();
             let formatted = question.format != Format::Text;
             let error = judge::refusal(head.status, &head.headers, &said, formatted, self.clock.now());

@@ -3,20 +3,21 @@
 use std::error::Error;
 use std::future::Future;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, Method, Response};
 use reqwest::Url;
 
 use super::body::{BodyLimits, UpstreamBody};
 use super::provider::Provider;
+use super::retry::is_error;
 use crate::exchange::{Credential, Payload};
 use crate::wire::fault;
 
-/// Error bodies are read up to this size, to mask keys and to see what they say.
-pub(super) const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// A connection that ends without an answer within so long was closed before it was taken.
+const JUST_CLOSED: Duration = Duration::from_secs(1);
 
 /// Why no answer came.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,14 @@ pub(super) enum AttemptError {
         /// What went wrong, without the URL: it may carry secrets.
         reason: String,
     },
+    /// An answer that is none.
+    #[error("{provider} {problem}")]
+    Invalid {
+        /// The provider's name.
+        provider: String,
+        /// What it did, and what to look at.
+        problem: String,
+    },
     /// No answer in time.
     #[error("{provider} did not answer within {} ms", .after.as_millis())]
     Timeout {
@@ -39,26 +48,10 @@ pub(super) enum AttemptError {
     },
 }
 
-/// What to do after an answer or failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Give it to the client.
-    Stay,
-    /// Try the next target, if there is one.
-    GoOn,
-}
-
-/// What a status means (design, doubt 7). With the client's own key, answers that are about that key stay.
-#[must_use]
-pub(super) fn judge(status: StatusCode, client_key: bool) -> Next {
-    match status.as_u16() {
-        401 | 403 | 429 if client_key => Next::Stay,
-        401 | 403 | 404 | 408 | 409 | 425 | 429 | 500..=599 => Next::GoOn,
-        _ => Next::Stay,
-    }
-}
-
 /// Posts a JSON body to where its kind of request goes, and waits for the header of the answer, at most for `header_timeout` (zero = for ever).
+///
+/// A kept connection may have been closed by its server at the very moment at which it was taken: a connection that ends at once and without a
+/// byte is replaced by a new one, once.
 pub(super) async fn post(
     provider: &Provider,
     payload: &Payload,
@@ -67,15 +60,45 @@ pub(super) async fn post(
     header_timeout: Duration,
     limits: BodyLimits,
 ) -> Result<Response<UpstreamBody>, AttemptError> {
+    let begun = Instant::now();
+    let first = post_once(provider, payload, headers.clone(), body.clone(), header_timeout, limits).await;
+    match first {
+        Err(Unanswered { closed_without_a_byte: true, .. }) if begun.elapsed() < JUST_CLOSED => {
+            tracing::debug!(provider = provider.name, "a kept connection was closed by its server; trying a new one");
+            post_once(provider, payload, headers, body, header_timeout, limits).await.map_err(|failed| failed.error)
+        }
+        other => other.map_err(|failed| failed.error),
+    }
+}
+
+/// No answer came.
+struct Unanswered {
+    error: AttemptError,
+    /// The connection stood and was closed before a byte came.
+    closed_without_a_byte: bool,
+}
+
+async fn post_once(
+    provider: &Provider,
+    payload: &Payload,
+    headers: HeaderMap,
+    body: Bytes,
+    header_timeout: Duration,
+    limits: BodyLimits,
+) -> Result<Response<UpstreamBody>, Unanswered> {
+    let silent = |error| Unanswered { error, closed_without_a_byte: false };
     let Some(direct) = provider.direct() else {
         let url = provider.url_for(payload);
-        return send(provider, Method::POST, url, headers, body.into(), header_timeout, limits).await;
+        return send_once(provider, Method::POST, url, headers, body.into(), header_timeout, limits).await;
     };
-    let answer = within(provider, header_timeout, direct.post(payload, headers, body)).await?;
+    let answer = within(provider, header_timeout, direct.post(payload, headers, body)).await.map_err(silent)?;
     let answer = answer.map_err(|error| {
         let cause = innermost(&error);
         let timed_out = cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::TimedOut);
-        failed(provider, header_timeout, timed_out, cause.to_string())
+        Unanswered {
+            closed_without_a_byte: !error.is_connect() && is_closed(&error),
+            error: failed(provider, header_timeout, timed_out, cause.to_string()),
+        }
     })?;
     let (mut parts, body) = answer.into_parts();
     let body = UpstreamBody::new(body.into(), &mut parts.headers, limits);
@@ -92,14 +115,49 @@ pub(super) async fn send(
     header_timeout: Duration,
     limits: BodyLimits,
 ) -> Result<Response<UpstreamBody>, AttemptError> {
+    send_once(provider, method, url, headers, body, header_timeout, limits).await.map_err(|failed| failed.error)
+}
+
+async fn send_once(
+    provider: &Provider,
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: reqwest::Body,
+    header_timeout: Duration,
+    limits: BodyLimits,
+) -> Result<Response<UpstreamBody>, Unanswered> {
     let mut request = reqwest::Request::new(method, url);
     *request.headers_mut() = headers;
     *request.body_mut() = Some(body);
-    let answer = within(provider, header_timeout, provider.http().execute(request)).await?;
-    let answer = answer.map_err(|error| failed(provider, header_timeout, error.is_timeout(), root_cause(error)))?;
+    let answer = within(provider, header_timeout, provider.http().execute(request)).await;
+    let answer = answer.map_err(|error| Unanswered { error, closed_without_a_byte: false })?;
+    let answer = answer.map_err(|error| Unanswered {
+        closed_without_a_byte: !error.is_connect() && is_closed(&error),
+        error: failed(provider, header_timeout, error.is_timeout(), root_cause(error)),
+    })?;
     let (mut parts, body) = Response::from(answer).into_parts();
     let body = UpstreamBody::new(body.into(), &mut parts.headers, limits);
     Ok(Response::from_parts(parts, body))
+}
+
+/// Whether an error says that the other side closed the connection before it answered.
+fn is_closed(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message) {
+            return true;
+        }
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        if matches!(
+            kind,
+            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe)
+        ) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 async fn within<F: Future>(provider: &Provider, header_timeout: Duration, sent: F) -> Result<F::Output, AttemptError> {
@@ -115,20 +173,19 @@ fn failed(provider: &Provider, after: Duration, timed_out: bool, reason: String)
     if timed_out { AttemptError::Timeout { provider, after } } else { AttemptError::Unreachable { provider, reason } }
 }
 
-/// Masks the key that was sent in an error body, should it stand there (design, doubt 22). Other answers are not touched.
+/// Masks the keys that may have been sent in an error body, should one stand there (design, doubt 22). Other answers are not touched.
 pub(super) async fn masked(
     provider: &Provider,
     credential: &Credential,
     answer: Response<UpstreamBody>,
 ) -> Response<UpstreamBody> {
-    let status = answer.status();
-    let Some(key) = provider.key_for(credential).filter(|_| status.is_client_error() || status.is_server_error())
-    else {
+    let keys = provider.secrets(credential);
+    if !is_error(answer.status()) || keys.is_empty() {
         return answer;
-    };
+    }
     let (mut parts, mut body) = answer.into_parts();
-    let said = body.read_up_to(MAX_ERROR_BYTES).await;
-    match fault::mask_keys(&said, &[key.expose()]) {
+    let said = body.read_error().await;
+    match fault::mask_keys(&said, &keys) {
         Some(masked) => {
             parts.headers.remove(CONTENT_LENGTH);
             body.put_back(masked);
@@ -149,24 +206,4 @@ fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) 
         cause = deeper;
     }
     cause
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// maximhq/bifrost#3261; mozilla-ai/otari#173.
-    #[test]
-    fn what_a_status_means_for_the_next_target() {
-        let go_on = |code: u16, own| judge(StatusCode::from_u16(code).unwrap(), own) == Next::GoOn;
-        for code in [401, 403, 404, 408, 409, 425, 429, 500, 502, 503, 529] {
-            assert!(go_on(code, false), "{code}");
-        }
-        for code in [200, 400, 413, 422] {
-            assert!(!go_on(code, false), "{code}");
-        }
-        for code in [401, 403, 429] {
-            assert!(!go_on(code, true), "{code}");
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,6 +18,13 @@ use http_body_util::BodyStream;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{ReaderStream, StreamReader};
+
+use super::event::event_of;
+
+/// Error bodies are read up to this size, to mask keys and to see what they say, …
+pub(super) const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// … and for so long: one that trickles must not hold up the next target.
+const MAX_ERROR_TIME: Duration = Duration::from_secs(5);
 
 /// Why upstream's body did not end as it should. The texts may be shown to the client.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +93,25 @@ impl Body for Wire {
 enum Inner {
     Plain(Wire),
     Decoded(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
+    /// All of it stands in `front`.
+    Known,
+    /// A body in one event.
+    Event(Box<UpstreamBody>),
+    Late(Late),
 }
+
+/// A body that is not there yet, and a comment every now and then until it is.
+struct Late {
+    body: Pin<Box<dyn Future<Output = UpstreamBody> + Send>>,
+    every: Duration,
+    next: Pin<Box<Sleep>>,
+}
+
+/// What a body says that is not there yet. Nothing but comments stands before it, so it is at the start of a line.
+const COMMENT: &[u8] = b": keep-alive\n\n";
+
+/// A body that is put into one event is at most so long.
+const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Upstream's body: bytes put back in front, then what comes from the wire.
 pub struct UpstreamBody {
@@ -121,8 +147,30 @@ impl UpstreamBody {
             headers.remove(CONTENT_ENCODING);
             headers.remove(CONTENT_LENGTH);
         }
+        Self::with(inner, limits)
+    }
+
+    fn with(inner: Inner, limits: BodyLimits) -> Self {
         let now = Instant::now();
         Self { front: VecDeque::new(), inner, limits, opened: now, last: now, begun: false, ended: false, watch: None }
+    }
+
+    /// A body of these bytes.
+    pub(super) fn of(bytes: Bytes) -> Self {
+        let mut body = Self::with(Inner::Known, BodyLimits::default());
+        body.put_back(bytes);
+        body
+    }
+
+    /// A body that is not there yet: a comment at once, and again whenever so long passes, until it is.
+    pub(super) fn late(body: Pin<Box<dyn Future<Output = Self> + Send>>, every: Duration) -> Self {
+        let next = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Self::with(Inner::Late(Late { body, every, next }), BodyLimits::default())
+    }
+
+    /// This body as one event of a stream; of a very long one the first 4 MB.
+    pub(super) fn as_event(self) -> Self {
+        Self::with(Inner::Event(Box::new(self)), BodyLimits::default())
     }
 
     /// Puts bytes back, to be read first.
@@ -139,9 +187,22 @@ impl UpstreamBody {
 
     /// Reads to the end, but at most about `limit` bytes.
     pub async fn read_up_to(&mut self, limit: usize) -> Bytes {
+        self.read_until(limit, None).await
+    }
+
+    /// Reads what an error says: to the end, but at most 64 KB and 5 seconds. What comes later can still be read.
+    pub(super) async fn read_error(&mut self) -> Bytes {
+        self.read_until(MAX_ERROR_BYTES, Some(Instant::now() + MAX_ERROR_TIME)).await
+    }
+
+    async fn read_until(&mut self, limit: usize, due: Option<Instant>) -> Bytes {
         let mut out = Vec::new();
         while out.len() < limit {
-            match self.next().await {
+            let next = match due {
+                Some(due) => tokio::time::timeout_at(due, self.next()).await.ok().flatten(),
+                None => self.next().await,
+            };
+            match next {
                 Some(Ok(bytes)) => out.extend_from_slice(&bytes),
                 Some(Err(_)) | None => break,
             }
@@ -159,6 +220,22 @@ impl UpstreamBody {
         }
         loop {
             let polled = match &mut self.inner {
+                Inner::Known => Poll::Ready(None),
+                Inner::Event(body) => {
+                    let said = ready!(poll_collect(body, cx));
+                    self.inner = Inner::Known;
+                    Poll::Ready(Some(Ok(Frame::data(event_of(&said)))))
+                }
+                Inner::Late(late) => {
+                    if let Poll::Ready(body) = late.body.as_mut().poll(cx) {
+                        // Its own limits hold from here on.
+                        *self = body;
+                        return self.poll_next(cx);
+                    }
+                    ready!(late.next.as_mut().poll(cx));
+                    late.next.as_mut().reset(Instant::now() + late.every);
+                    return Poll::Ready(Some(Ok(Bytes::from_static(COMMENT))));
+                }
                 Inner::Plain(body) => Pin::new(body).poll_frame(cx).map_err(UpstreamBodyError::Broken),
                 Inner::Decoded(stream) => stream.poll_next_unpin(cx).map(|bytes| {
                     bytes.map(|bytes| bytes.map(Frame::data).map_err(|e| UpstreamBodyError::Broken(Box::new(e))))
@@ -223,9 +300,30 @@ impl UpstreamBody {
         let front: u64 = self.front.iter().map(|b| b.len() as u64).sum();
         match &self.inner {
             Inner::Plain(body) => body.size_hint().exact().map(|n| n + front),
-            Inner::Decoded(_) => None,
+            Inner::Known => Some(front),
+            Inner::Decoded(_) | Inner::Event(_) | Inner::Late(_) => None,
         }
     }
+}
+
+/// Reads a body to its end, into its own `front`; a broken one to where it broke.
+fn poll_collect(body: &mut UpstreamBody, cx: &mut Context<'_>) -> Poll<Bytes> {
+    let mut read: Vec<Bytes> = body.front.drain(..).collect();
+    let mut length: usize = read.iter().map(Bytes::len).sum();
+    while length < MAX_EVENT_BYTES {
+        match body.poll_next(cx) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                length += bytes.len();
+                read.push(bytes);
+            }
+            Poll::Ready(Some(Err(_)) | None) => break,
+            Poll::Pending => {
+                body.front = read.into();
+                return Poll::Pending;
+            }
+        }
+    }
+    Poll::Ready(read.concat().into())
 }
 
 fn reader(body: Wire) -> StreamReader<impl Stream<Item = io::Result<Bytes>> + Send, Bytes> {

@@ -36,15 +36,21 @@ impl fmt::Debug for Direct {
 impl Direct {
     /// The short way to these URLs; `None` where it cannot be taken.
     pub(super) fn new(chat: &Url, embeddings: &Url, connect_timeout: Duration) -> Option<Self> {
+        let proxied = || Matcher::from_env().intercept(&chat.as_str().parse().ok()?);
+        if !is_loopback(chat) && proxied().is_some() {
+            return None;
+        }
+        Self::past_proxies(chat, embeddings, connect_timeout)
+    }
+
+    /// The same, whatever proxies the environment names.
+    pub(super) fn past_proxies(chat: &Url, embeddings: &Url, connect_timeout: Duration) -> Option<Self> {
         // What stands before the host becomes a header of its own, which `reqwest` knows how to make.
         if chat.scheme() != "http" || !chat.username().is_empty() || chat.password().is_some() {
             return None;
         }
         let uri = |url: &Url| url.as_str().parse::<Uri>().ok();
         let (chat_uri, embeddings) = (uri(chat)?, uri(embeddings)?);
-        if !is_loopback(chat) && Matcher::from_env().intercept(&chat_uri).is_some() {
-            return None;
-        }
         let host = match (chat.host_str()?, chat.port()) {
             (host, Some(port)) => HeaderValue::from_str(&format!("{host}:{port}")),
             (host, None) => HeaderValue::from_str(host),

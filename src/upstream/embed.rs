@@ -17,12 +17,12 @@ use async_trait::async_trait;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::attempt::{self, AttemptError};
 use super::body::BodyLimits;
 use super::headers;
-use super::health::{Failed, Health};
+use super::health::{Failed, Health, State};
+use super::mono::now_ms;
 use super::provider::Provider;
 use crate::ask::estimate_tokens;
 use crate::base::{Clock, Random};
@@ -80,7 +80,6 @@ pub struct ModelEmbedder {
     no_encoding: AtomicBool,
     /// How questions fare.
     health: Health,
-    started: Instant,
 }
 
 impl fmt::Debug for ModelEmbedder {
@@ -114,7 +113,6 @@ impl ModelEmbedder {
             no_dimensions: AtomicBool::new(false),
             no_encoding: AtomicBool::new(false),
             health: Health::default(),
-            started: Instant::now(),
         }
     }
 
@@ -236,7 +234,7 @@ impl ModelEmbedder {
             attempt::send(&self.provider, Method::POST, url, self.headers(), body.into(), Duration::ZERO, limits);
         let (head, mut body) = sent.await.map_err(|error| later(&error))?.into_parts();
         if !head.status.is_success() {
-            let said = body.read_up_to(attempt::MAX_ERROR_BYTES).await;
+            let said = body.read_error().await;
             let failure = refusal::refusal(head.status, &head.headers, &said, self.clock.now());
             return Err(Unheard { failure, said: String::from_utf8_lossy(&said).into_owned() });
         }
@@ -282,10 +280,6 @@ impl ModelEmbedder {
             _ => Ok(()),
         }
     }
-
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
 }
 
 #[async_trait]
@@ -301,7 +295,7 @@ impl Embed for ModelEmbedder {
 
     async fn embed_each(&self, side: Side, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
         if side == Side::Query
-            && let Some((left, _)) = self.health.cooling(self.now_ms())
+            && let State::Cooling { left, .. } = self.health.state(now_ms())
         {
             let reason = "it failed a moment ago, and is left alone".to_owned();
             return Err(EmbedError::Later { reason, retry_after: Some(left) });
@@ -324,7 +318,7 @@ impl Drop for Attempt<'_> {
             None => embedder.health.succeeded(),
             // Large requests fail for reasons of their own, and have their retries.
             Some(_) if *side == Side::Document => {}
-            Some(why) => embedder.health.failed(*why, None, COOLDOWN, embedder.now_ms()),
+            Some(why) => embedder.health.failed(*why, None, COOLDOWN, now_ms()),
         }
     }
 }

@@ -58,7 +58,10 @@ pub(super) fn upward(
 pub(super) fn downward(upstream: &HeaderMap) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(upstream.len());
     for (name, value) in upstream {
-        if DOWN.contains(name) || DOWN_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix)) {
+        // What says how to read the body is said once: of two that contradict each other the first holds, for us and for the client.
+        if DOWN.contains(name) {
+            out.entry(name).or_insert_with(|| value.clone());
+        } else if DOWN_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix)) {
             out.append(name.clone(), value.clone());
         }
     }

@@ -1,11 +1,17 @@
-//! Cool-down: a target that fails is left alone for a while, where another target remains (design, doubt 6).
+//! Cool-down: a target that fails is left alone for a while, where another one remains, and then tried by one request alone.
+//!
+//! Kept per (target, credential), as design doubt 6 says. Deadlines are monotonic and only ever move away. After one has
+//! passed the target is *half open*: the first request is its probe, others go elsewhere until the probe has its answer.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 /// So many failures in a row cool a target; a 429 does so at once.
 const FAILURES_IN_A_ROW: u32 = 3;
-/// A Retry-After longer than this is not believed.
+/// A cool-down is never longer.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Why a target failed.
@@ -17,46 +23,104 @@ pub(super) enum Failed {
     Otherwise,
 }
 
-/// The health of one target. Times are monotonic, in milliseconds since the start of the process.
+/// Whether a target may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// By everyone.
+    Ready,
+    /// By nobody for so long; `limited` = since it answered 429.
+    Cooling {
+        /// How long it is still left alone.
+        left: Duration,
+        /// Whether a limit was the reason.
+        limited: bool,
+    },
+    /// By one request, which is under way.
+    Probing,
+}
+
+/// The health of one target, as asked with one credential. Times are monotonic, in milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     failures: AtomicU32,
     until: AtomicU64,
-    limited: AtomicU32,
+    limited: AtomicBool,
+    /// It was cooled and has not answered since.
+    tripped: AtomicBool,
+    probing: AtomicBool,
+    probed: Notify,
 }
 
-impl Health {
-    /// How long it still cools, and whether because it was limited; `None` when it may be asked.
-    pub(super) fn cooling(&self, now_ms: u64) -> Option<(Duration, bool)> {
-        let left = self.until.load(Ordering::Relaxed).checked_sub(now_ms).filter(|&left| left > 0)?;
-        Some((Duration::from_millis(left), self.limited.load(Ordering::Relaxed) != 0))
-    }
+/// Leave to ask. Dropping it ends a probe, also when the client left in the middle of it.
+#[derive(Debug)]
+pub(super) struct Leave(Option<Arc<Health>>);
 
-    /// It answered as it should.
-    pub(super) fn succeeded(&self) {
-        self.failures.store(0, Ordering::Relaxed);
-    }
-
-    /// It failed. After its cool-down it is asked again, and the next failure cools it anew: it is on probation.
-    pub(super) fn failed(&self, why: Failed, retry_after: Option<Duration>, cooldown: Duration, now_ms: u64) {
-        let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        if why == Failed::Limited || failures >= FAILURES_IN_A_ROW {
-            let pause = retry_after.unwrap_or(cooldown).min(LONGEST);
-            let until = now_ms.saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
-            self.until.fetch_max(until, Ordering::Relaxed);
-            self.limited.store(u32::from(why == Failed::Limited), Ordering::Relaxed);
+impl Drop for Leave {
+    fn drop(&mut self) {
+        if let Some(health) = &self.0 {
+            health.probing.store(false, Ordering::Release);
+            health.probed.notify_waiters();
         }
     }
 }
 
-/// Reads `Retry-After`: seconds, or `retry-after-ms`. The date form needs a clock that agrees with the server's, and is passed over.
-pub(super) fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
-    let number = |name: &str| {
-        headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0)
-    };
-    number("retry-after-ms")
-        .map(|ms| Duration::from_secs_f64((ms / 1000.0).min(LONGEST.as_secs_f64())))
-        .or_else(|| number("retry-after").map(|s| Duration::from_secs_f64(s.min(LONGEST.as_secs_f64()))))
+impl Health {
+    /// Whether it may be asked now.
+    pub(super) fn state(&self, now_ms: u64) -> State {
+        if let Some(left) = self.until.load(Ordering::Relaxed).checked_sub(now_ms).filter(|&left| left > 0) {
+            return State::Cooling { left: Duration::from_millis(left), limited: self.limited.load(Ordering::Relaxed) };
+        }
+        if self.probing.load(Ordering::Acquire) { State::Probing } else { State::Ready }
+    }
+
+    /// Takes leave to ask; `None` while it cools, or while another request probes it.
+    pub(super) fn enter(self: &Arc<Self>, now_ms: u64) -> Option<Leave> {
+        if self.state(now_ms) != State::Ready {
+            return None;
+        }
+        if !self.tripped.load(Ordering::Relaxed) {
+            return Some(Leave(None));
+        }
+        let first = self.probing.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        first.then(|| Leave(Some(Arc::clone(self))))
+    }
+
+    /// Leave to ask in any state: there is nobody else.
+    pub(super) fn enter_anyway(&self) -> Leave {
+        Leave(None)
+    }
+
+    /// Waits until the probe that is under way has ended, at most for `longest`.
+    pub(super) async fn probed(&self, longest: Duration) {
+        let ended = self.probed.notified();
+        if self.probing.load(Ordering::Acquire) {
+            let _in_time = tokio::time::timeout(longest, ended).await;
+        }
+    }
+
+    /// It answered as it should.
+    pub(super) fn succeeded(&self) {
+        // Nearly always there is nothing to change, and many cores look at this.
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+        if self.tripped.load(Ordering::Relaxed) {
+            self.tripped.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// It failed. A probe that fails cools it anew at once.
+    pub(super) fn failed(&self, why: Failed, retry_after: Option<Duration>, cooldown: Duration, now_ms: u64) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let was_tripped = self.tripped.load(Ordering::Relaxed);
+        if why == Failed::Limited || failures >= FAILURES_IN_A_ROW || was_tripped {
+            let pause = retry_after.unwrap_or(cooldown).min(LONGEST);
+            let until = now_ms.saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+            self.limited.store(why == Failed::Limited, Ordering::Relaxed);
+            self.until.fetch_max(until, Ordering::Relaxed);
+            self.tripped.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -65,13 +129,17 @@ mod tests {
 
     const COOLDOWN: Duration = Duration::from_secs(30);
 
+    fn cooling(left: Duration, limited: bool) -> State {
+        State::Cooling { left, limited }
+    }
+
     /// BerriAI/litellm#3646, PR#34836.
     #[test]
     fn a_limit_cools_at_once_and_for_as_long_as_it_says() {
         let health = Health::default();
         health.failed(Failed::Limited, Some(Duration::from_secs(2)), COOLDOWN, 1_000);
-        assert_eq!(health.cooling(1_500), Some((Duration::from_millis(1_500), true)));
-        assert_eq!(health.cooling(3_000), None);
+        assert_eq!(health.state(1_500), cooling(Duration::from_millis(1_500), true));
+        assert_eq!(health.state(3_000), State::Ready);
     }
 
     #[test]
@@ -83,21 +151,49 @@ mod tests {
         health.succeeded();
         for _ in 0..2 {
             health.failed(Failed::Otherwise, None, COOLDOWN, 0);
-            assert_eq!(health.cooling(0), None);
+            assert_eq!(health.state(0), State::Ready);
         }
         health.failed(Failed::Otherwise, None, COOLDOWN, 0);
-        assert_eq!(health.cooling(0), Some((COOLDOWN, false)));
+        assert_eq!(health.state(0), cooling(COOLDOWN, false));
     }
 
     #[test]
-    fn retry_after_is_read_in_seconds_and_milliseconds() {
-        let map = |name: &'static str, value: &'static str| {
-            [(http::HeaderName::from_static(name), http::HeaderValue::from_static(value))].into_iter().collect()
-        };
-        assert_eq!(retry_after(&map("retry-after", "2")), Some(Duration::from_secs(2)));
-        assert_eq!(retry_after(&map("retry-after-ms", "150")), Some(Duration::from_millis(150)));
-        assert_eq!(retry_after(&map("retry-after", "-1")), None);
-        assert_eq!(retry_after(&map("retry-after", "inf")), None);
-        assert_eq!(retry_after(&map("retry-after", "1e9")), Some(LONGEST));
+    fn a_later_failure_never_shortens_a_cool_down() {
+        let health = Health::default();
+        health.failed(Failed::Limited, Some(Duration::from_secs(60)), COOLDOWN, 0);
+        health.failed(Failed::Limited, Some(Duration::from_secs(1)), COOLDOWN, 10);
+        assert_eq!(health.state(0), cooling(Duration::from_secs(60), true));
+    }
+
+    #[test]
+    fn after_its_cool_down_one_request_probes_and_others_go_on() {
+        let health = Arc::new(Health::default());
+        health.failed(Failed::Limited, Some(Duration::from_secs(1)), COOLDOWN, 0);
+        assert!(health.enter(999).is_none());
+        let probe = health.enter(1_000).expect("the first may");
+        assert_eq!(health.state(1_000), State::Probing);
+        assert!(health.enter(1_000).is_none());
+        // The client left: the next one probes.
+        drop(probe);
+        let probe = health.enter(1_001).expect("the probe ended without an answer");
+        // It failed: cooled anew at once, though it is one failure only.
+        health.failed(Failed::Otherwise, None, COOLDOWN, 1_002);
+        drop(probe);
+        assert_eq!(health.state(1_002), cooling(COOLDOWN, false));
+        let probe = health.enter(31_002).expect("the next probe");
+        health.succeeded();
+        drop(probe);
+        let (one, other) = (health.enter(31_003), health.enter(31_003));
+        assert!(one.is_some() && other.is_some(), "it is open for all");
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_probe_goes_on_when_it_ends() {
+        let health = Arc::new(Health::default());
+        health.failed(Failed::Limited, Some(Duration::ZERO), COOLDOWN, 0);
+        let probe = health.enter(0).expect("the first may");
+        let (waiting, ()) = tokio::join!(health.probed(Duration::from_secs(60)), async { drop(probe) });
+        assert_eq!(waiting, ());
+        assert_eq!(health.state(0), State::Ready);
     }
 }

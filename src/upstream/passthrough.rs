@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{LengthLimitError, Limited};
 
 use super::attempt::{self, AttemptError};
 use super::body::{BodyLimits, UpstreamBody};
-use super::headers::{downward, upward};
+use super::headers::downward;
 use super::plan::Routes;
 use super::route::Timeouts;
 use crate::base::{ErrorKind, GatewayError};
@@ -43,6 +43,12 @@ impl Passthrough {
             })
     }
 
+    /// Whether a path is upstream's list of models, and the key may see it: where no names are configured it may ask for any of them.
+    fn lists_models(&self, principal: &Principal, path: &str) -> bool {
+        let any_name = self.routes.names().is_empty() && principal.models.is_empty() && self.routes.passes_unknown();
+        any_name && path.strip_prefix("/v1/models").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// Sends the request on and returns upstream's answer; both bodies stream.
     ///
     /// # Errors
@@ -66,7 +72,8 @@ impl Passthrough {
         };
         let path = request.uri().path();
         let provider = self.routes.default_provider().ok_or_else(not_found)?;
-        if !Self::allows(principal, credential, path) {
+        let listing = request.method() == Method::GET && self.lists_models(principal, path);
+        if !listing && !Self::allows(principal, credential, path) {
             return Err(not_found());
         }
         let tail = request.uri().path_and_query().map_or("", |p| p.as_str());
@@ -78,8 +85,7 @@ impl Passthrough {
         if request.body().size_hint().lower() > most as u64 {
             return Err(too_large());
         }
-        let (authorization, own) = provider.authorization(credential);
-        let mut headers = upward(request.headers(), own, authorization, &provider.headers);
+        let mut headers = provider.headers_for(request.headers(), credential);
         if let Some(length) = request.headers().get(http::header::CONTENT_LENGTH) {
             headers.insert(http::header::CONTENT_LENGTH, length.clone());
         }
@@ -103,7 +109,7 @@ impl Passthrough {
 /// What a client is told when no target answered.
 pub(super) fn unanswered(error: &AttemptError) -> GatewayError {
     let kind = match error {
-        AttemptError::Unreachable { .. } => ErrorKind::UpstreamFailed,
+        AttemptError::Unreachable { .. } | AttemptError::Invalid { .. } => ErrorKind::UpstreamFailed,
         AttemptError::Timeout { .. } => ErrorKind::UpstreamTimeout,
     };
     GatewayError::new(kind, error.to_string())

@@ -1,4 +1,4 @@
-//! A model name to the targets behind it, in the order in which they are tried.
+//! A model name to the targets behind it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,15 +6,23 @@ use std::sync::atomic::AtomicBool;
 
 use moka::sync::Cache;
 
-use super::health::Health;
+use super::choose::{Pick, Placed, arranged};
+use super::health::State;
+use super::lanes::Lanes;
+use super::latency::Latency;
+use super::mono::now_ms;
 use super::provider::Provider;
-use crate::base::{ErrorKind, GatewayError};
+use super::when::{Traits, When};
+use crate::base::{ErrorKind, GatewayError, near};
 use crate::context;
 use crate::exchange::Principal;
 use crate::tokens::{ModelTable, Price, PriceChanges};
+use crate::wire::ParamRules;
 
 /// Names of models that are not configured, and the targets made for them.
 const MAX_UNCONFIGURED: u64 = 1_000;
+/// So many near names are told to a client that asked for one that is not there.
+const MAX_NEAR: usize = 3;
 
 /// One (provider, upstream model) behind a name.
 #[derive(Debug)]
@@ -25,6 +33,8 @@ pub struct Target {
     pub label: String,
     /// What fitting a request to it depends on.
     pub fit: context::Target,
+    /// What is changed of a request's parameters; `None` = nothing.
+    pub params: Option<Arc<ParamRules>>,
     /// Its tokenizer is public and ours: there is nothing to learn of how it counts.
     pub exact: bool,
     /// What it costs; `None` = not known.
@@ -33,8 +43,10 @@ pub struct Target {
     pub window_is_configured: bool,
     /// It refused `stream_options`: it is not asked for usage again.
     pub refuses_usage: AtomicBool,
-    /// How it has been doing.
-    pub(super) health: Health,
+    /// How it has been doing, with each key.
+    pub(super) lanes: Lanes,
+    /// How fast it has been.
+    pub(super) latency: Latency,
 }
 
 /// What stands in the config about one target.
@@ -54,49 +66,78 @@ pub struct TargetConfig {
     pub order: u32,
     /// Share among targets of the same order; 0 = only when all others of it failed.
     pub weight: u32,
+    /// Which requests it takes.
+    pub when: When,
+    /// What is changed of a request's parameters.
+    pub params: Option<Arc<ParamRules>>,
 }
 
-/// A target and its place.
+/// What stands in the config about one name.
+#[derive(Clone, Debug)]
+pub struct ModelConfig {
+    /// The name.
+    pub name: String,
+    /// Further names that mean the same.
+    pub aliases: Vec<String>,
+    /// The targets; never empty.
+    pub targets: Vec<TargetConfig>,
+    /// Which of one order goes first.
+    pub pick: Pick,
+}
+
+/// A name that clients ask for, and what is behind it.
 #[derive(Debug)]
-struct Placed {
-    target: Arc<Target>,
-    order: u32,
-    weight: u32,
+pub struct Model {
+    targets: Vec<Placed>,
+    pick: Pick,
+    /// Some target takes some requests only; and whether tokens have to be counted to know.
+    conditions: bool,
+    counts: bool,
 }
 
 /// All names and where they lead.
 #[derive(Debug)]
 pub struct Routes {
-    models: HashMap<String, Vec<Placed>>,
+    models: HashMap<String, Arc<Model>>,
     names: Vec<String>,
     default: Option<Arc<Provider>>,
+    passes_unknown: bool,
     table: &'static ModelTable,
-    unconfigured: Cache<String, Arc<Target>>,
+    unconfigured: Cache<String, Arc<Model>>,
 }
 
 impl Routes {
-    /// Makes the routes of configured models; names that are not configured go to `default`, if there is one.
+    /// Makes the routes of configured models. `default` gets the paths that are not ours, and, where `passes_unknown`, the names
+    /// that are not configured. `names` is the order in which all names are listed.
     #[must_use]
     pub fn new(
-        models: Vec<(String, Vec<TargetConfig>)>,
+        models: Vec<ModelConfig>,
+        names: Vec<String>,
         default: Option<Arc<Provider>>,
+        passes_unknown: bool,
         table: &'static ModelTable,
     ) -> Self {
-        let names = models.iter().map(|(name, _)| name.clone()).collect();
-        let models = models
-            .into_iter()
-            .map(|(name, targets)| {
-                let place = |config: TargetConfig| Placed {
-                    order: config.order,
-                    weight: config.weight,
-                    target: Arc::new(Target::configured(&name, config, table)),
-                };
-                let mut targets: Vec<Placed> = targets.into_iter().map(place).collect();
-                targets.sort_by_key(|t| t.order);
-                (name, targets)
-            })
-            .collect();
-        Self { models, names, default, table, unconfigured: Cache::new(MAX_UNCONFIGURED) }
+        let mut by_name = HashMap::with_capacity(names.len());
+        for config in models {
+            let mut targets: Vec<Placed> = config
+                .targets
+                .into_iter()
+                .map(|target| Placed {
+                    order: target.order,
+                    weight: target.weight,
+                    when: target.when,
+                    target: Arc::new(Target::configured(target, table)),
+                })
+                .collect();
+            targets.sort_by_key(|target| target.order);
+            let model = Arc::new(Model::new(targets, config.pick));
+            for alias in config.aliases {
+                by_name.insert(alias, Arc::clone(&model));
+            }
+            by_name.insert(config.name, model);
+        }
+        let unconfigured = Cache::new(MAX_UNCONFIGURED);
+        Self { models: by_name, names, default, passes_unknown, table, unconfigured }
     }
 
     /// The configured names, in the order of the config.
@@ -107,13 +148,19 @@ impl Routes {
 
     /// The configured targets, of all names; one that stands behind several names comes as often.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
-        self.models.values().flatten().map(|placed| &*placed.target)
+        self.models.values().flat_map(|model| &model.targets).map(|placed| &*placed.target)
     }
 
-    /// The provider for names and paths that are not configured.
+    /// The provider for paths that are not ours.
     #[must_use]
     pub fn default_provider(&self) -> Option<&Arc<Provider>> {
         self.default.as_ref()
+    }
+
+    /// Whether names that are not configured lead anywhere.
+    #[must_use]
+    pub fn passes_unknown(&self) -> bool {
+        self.passes_unknown && self.default.is_some()
     }
 
     /// Whether a key may ask for a configured name.
@@ -122,35 +169,95 @@ impl Routes {
         principal.models.is_empty() || principal.models.iter().any(|m| m == model)
     }
 
-    /// Returns the targets of a model, first choice first; never empty. Among targets of one order the weights decide, by
-    /// `spread`, a number that differs between requests.
+    /// The names that a key may ask for, as far as they are known: the configured ones, and those that its own list adds.
+    pub fn listed<'a>(&'a self, principal: &'a Principal) -> impl Iterator<Item = &'a str> {
+        let configured = self.names.iter().filter(|name| Self::may_use(principal, name));
+        let added = principal.models.iter().filter(|name| self.passes_unknown() && !self.names.contains(name));
+        configured.chain(added).map(String::as_str)
+    }
+
+    /// Returns what is behind a name.
     ///
     /// # Errors
     /// 404 `model_not_found` when the name leads nowhere or this key may not use it; both read alike.
-    pub fn plan(&self, principal: &Principal, model: &str, spread: u64) -> Result<Vec<Arc<Target>>, GatewayError> {
-        let unknown = || {
-            GatewayError::new(
-                ErrorKind::ModelNotFound,
-                format!("the model `{}` does not exist or this key may not use it", clipped(model)),
-            )
-            .with_param("model")
-        };
-        if !Self::may_use(principal, model) {
-            return Err(unknown());
+    pub fn model(&self, principal: &Principal, name: &str) -> Result<Arc<Model>, GatewayError> {
+        if !Self::may_use(principal, name) {
+            return Err(self.not_found(principal, name));
         }
-        if let Some(targets) = self.models.get(model) {
-            return Ok(arranged(targets, spread));
+        if let Some(model) = self.models.get(name) {
+            return Ok(Arc::clone(model));
         }
-        let provider = self.default.as_ref().ok_or_else(unknown)?;
-        if let Some(target) = self.unconfigured.get(model) {
-            return Ok(vec![target]);
+        let provider = self.default.as_ref().filter(|_| self.passes_unknown);
+        let provider = provider.ok_or_else(|| self.not_found(principal, name))?;
+        if let Some(model) = self.unconfigured.get(name) {
+            return Ok(model);
         }
-        let target = Arc::new(Target::passing(Arc::clone(provider), model, self.table));
+        let target = Arc::new(Target::passing(Arc::clone(provider), name, self.table));
+        let model = Arc::new(Model::new(vec![Placed::only(target)], Pick::default()));
         // Very long names are not worth a place in the cache.
-        if model.len() <= 256 {
-            self.unconfigured.insert(model.to_owned(), Arc::clone(&target));
+        if name.len() <= 256 {
+            self.unconfigured.insert(name.to_owned(), Arc::clone(&model));
         }
-        Ok(vec![target])
+        Ok(model)
+    }
+
+    /// What is said about a name that leads nowhere; it names only what this key may use.
+    #[must_use]
+    pub fn not_found(&self, principal: &Principal, name: &str) -> GatewayError {
+        let mut public = format!("the model `{}` does not exist or this key may not use it", clipped(name));
+        let near = near(name, self.listed(principal), MAX_NEAR);
+        if !near.is_empty() {
+            public.push_str(&format!("; near it are {}", near.join(", ")));
+        }
+        GatewayError::new(ErrorKind::ModelNotFound, public).with_param("model")
+    }
+}
+
+impl Model {
+    fn new(targets: Vec<Placed>, pick: Pick) -> Self {
+        Self {
+            conditions: targets.iter().any(|placed| !placed.when.is_always()),
+            counts: targets.iter().any(|placed| placed.when.counts()),
+            targets,
+            pick,
+        }
+    }
+
+    /// Whether its targets take some requests only.
+    #[must_use]
+    pub fn has_conditions(&self) -> bool {
+        self.conditions
+    }
+
+    /// Whether it depends on a request's tokens which targets take it.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
+    /// All of its targets.
+    pub fn targets(&self) -> impl Iterator<Item = &Arc<Target>> {
+        self.targets.iter().map(|placed| &placed.target)
+    }
+
+    /// Any of its targets, to count with.
+    #[must_use]
+    pub fn first(&self) -> Option<&Arc<Target>> {
+        self.targets.first().map(|placed| &placed.target)
+    }
+
+    /// Returns the targets that take a request, first choice first. `spread` is a number that differs between requests.
+    ///
+    /// # Errors
+    /// 400 when no target takes such a request.
+    pub fn plan(&self, traits: &Traits, spread: u64) -> Result<Vec<Arc<Target>>, GatewayError> {
+        let taking: Vec<&Placed> =
+            self.targets.iter().filter(|placed| !self.conditions || placed.when.takes(traits)).collect();
+        if taking.is_empty() {
+            let public = "no target of this model takes such a request: its tools, its images, its size or its being a stream (or not) rule out all of them";
+            return Err(GatewayError::new(ErrorKind::BadRequest, public).with_param("model"));
+        }
+        Ok(arranged(&taking, self.pick, traits.stream, spread, now_ms()))
     }
 }
 
@@ -162,39 +269,47 @@ impl Target {
         [self.fit.window, learned].into_iter().flatten().min()
     }
 
-    fn configured(alias: &str, config: TargetConfig, table: &ModelTable) -> Self {
+    /// Whether it is left alone since it failed, with every key.
+    #[must_use]
+    pub fn is_cooling(&self) -> bool {
+        matches!(self.lanes.state(self.provider.keys(), now_ms()), State::Cooling { .. })
+    }
+
+    pub(super) fn configured(config: TargetConfig, table: &ModelTable) -> Self {
         let known = context::Target::for_model(table, &config.model);
+        let fit = context::Target {
+            window: config.window.or(known.window),
+            max_output: config.max_output.or(known.max_output),
+            max_sensitivity: config.provider.max_sensitivity,
+            ..known
+        };
         Self {
             label: format!("{}/{}", config.provider.name, config.model),
             exact: is_exact(table, &config.model),
             price: config.price.over(list_price(table, &config.model)),
             window_is_configured: config.window.is_some(),
-            fit: context::Target {
-                window: config.window.or(known.window),
-                max_output: config.max_output.or(known.max_output),
-                max_sensitivity: config.provider.max_sensitivity,
-                model: (config.model != alias).then_some(config.model),
-                ..known
-            },
+            params: config.params,
+            fit: context::Target { model: Some(config.model), ..fit },
+            lanes: Lanes::new(config.provider.keys().len()),
             provider: config.provider,
             refuses_usage: AtomicBool::new(false),
-            health: Health::default(),
+            latency: Latency::default(),
         }
     }
 
-    fn passing(provider: Arc<Provider>, model: &str, table: &ModelTable) -> Self {
+    pub(super) fn passing(provider: Arc<Provider>, model: &str, table: &ModelTable) -> Self {
+        let known = context::Target::for_model(table, model);
         Self {
             label: format!("{}/{}", provider.name, clipped(model)),
             exact: is_exact(table, model),
             price: list_price(table, model),
             window_is_configured: false,
-            fit: context::Target {
-                max_sensitivity: provider.max_sensitivity,
-                ..context::Target::for_model(table, model)
-            },
+            params: None,
+            fit: context::Target { max_sensitivity: provider.max_sensitivity, ..known },
+            lanes: Lanes::new(provider.keys().len()),
             provider,
             refuses_usage: AtomicBool::new(false),
-            health: Health::default(),
+            latency: Latency::default(),
         }
     }
 }
@@ -207,64 +322,7 @@ fn list_price(table: &ModelTable, model: &str) -> Option<Price> {
     table.lookup(model).and_then(|known| known.prices)
 }
 
-/// Arranges targets: order by order, and within one order drawn by weight, without putting back.
-fn arranged(targets: &[Placed], mut spread: u64) -> Vec<Arc<Target>> {
-    let mut out = Vec::with_capacity(targets.len());
-    for group in targets.chunk_by(|a, b| a.order == b.order) {
-        let mut left: Vec<&Placed> = group.iter().collect();
-        while !left.is_empty() {
-            let sum: u64 = left.iter().map(|t| u64::from(t.weight)).sum();
-            let drawn = spread.checked_rem(sum).unwrap_or(0);
-            let mut passed = 0;
-            let at = left.iter().position(|t| {
-                passed += u64::from(t.weight);
-                passed > drawn
-            });
-            out.push(Arc::clone(&left.remove(at.unwrap_or(0)).target));
-            spread = spread.rotate_right(17);
-        }
-    }
-    out
-}
-
 /// A model name short and plain enough for a header and an error text.
 fn clipped(model: &str) -> String {
     model.chars().filter(|c| c.is_ascii_graphic()).take(120).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashMap;
-    use std::time::Duration;
-
-    use crate::memory::Sensitivity;
-    use crate::upstream::{Auth, ProviderConfig};
-
-    fn placed(model: &str, order: u32, weight: u32) -> Placed {
-        let provider = Provider::new(ProviderConfig {
-            name: "p".to_owned(),
-            base_url: "http://127.0.0.1:1/v1".to_owned(),
-            auth: Auth::None,
-            headers: http::HeaderMap::new(),
-            max_sensitivity: Sensitivity::Sensitive,
-            connect_timeout: Duration::from_secs(1),
-        })
-        .unwrap();
-        Placed { target: Arc::new(Target::passing(Arc::new(provider), model, ModelTable::built_in())), order, weight }
-    }
-
-    #[test]
-    fn weights_decide_within_an_order_and_no_target_is_left_out() {
-        let targets = [placed("a", 0, 3), placed("b", 0, 1), placed("spare", 0, 0), placed("last", 1, 1)];
-        let mut first: HashMap<String, u32> = HashMap::new();
-        for spread in 0..400_u64 {
-            let plan = arranged(&targets, spread.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let labels: Vec<&str> = plan.iter().map(|t| t.label.as_str()).collect();
-            assert_eq!(labels.len(), 4);
-            assert_eq!(labels[2..], ["p/spare", "p/last"]);
-            *first.entry(labels[0].to_owned()).or_default() += 1;
-        }
-        assert!((260..340).contains(&first["p/a"]), "{first:?}");
-    }
 }

@@ -7,6 +7,9 @@ use http::{HeaderMap, HeaderValue};
 use reqwest::Url;
 
 use super::direct::Direct;
+use super::headers::upward;
+use super::keyring::{Keyring, bearer};
+use super::mono::now_ms;
 use crate::base::{GatewayError, Secret};
 use crate::exchange::{Credential, Payload};
 use crate::memory::Sensitivity;
@@ -21,6 +24,8 @@ pub enum Auth {
     Client,
     /// With a key of ours.
     Key(Secret),
+    /// With several keys of ours, taken in turn.
+    Keys(Vec<Secret>),
     /// Not at all.
     None,
 }
@@ -42,6 +47,37 @@ pub struct ProviderConfig {
     pub connect_timeout: Duration,
 }
 
+/// What stands between us and a provider.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    /// What it is reached through.
+    pub proxy: Proxy,
+    /// Certificates (PEM) that are trusted beside those of the system; for a private CA.
+    pub ca: Option<String>,
+}
+
+/// What a provider is reached through.
+#[derive(Clone, Default)]
+pub enum Proxy {
+    /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say; loopback is reached directly.
+    #[default]
+    Environment,
+    /// Nothing, whatever the environment says.
+    None,
+    /// This proxy, as in `http://proxy.example:3128`; user and password in the URL are sent to it.
+    Url(Secret),
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Environment => "Environment",
+            Self::None => "None",
+            Self::Url(_) => "Url(..)",
+        })
+    }
+}
+
 /// A provider.
 pub struct Provider {
     /// Its name.
@@ -58,6 +94,7 @@ pub struct Provider {
     embeddings: Url,
     http: reqwest::Client,
     direct: Option<Direct>,
+    keys: Keyring,
 }
 
 impl fmt::Debug for Provider {
@@ -72,22 +109,29 @@ impl Provider {
     /// # Errors
     /// The base URL is malformed, or TLS cannot be set up.
     pub fn new(config: ProviderConfig) -> Result<Self, GatewayError> {
+        Self::through(config, &Reach::default())
+    }
+
+    /// Opens a provider that is reached through something.
+    ///
+    /// # Errors
+    /// As [`Provider::new`]; the proxy's URL is malformed, or a certificate cannot be read.
+    pub fn through(config: ProviderConfig, reach: &Reach) -> Result<Self, GatewayError> {
         let mut base = Url::parse(&config.base_url).map_err(GatewayError::internal)?;
         // `join` replaces what stands behind the last slash.
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
         let connect_timeout = config.connect_timeout;
-        let mut http = client()
+        let http = reach.apply(client(), &base)?;
+        let http = http
             // A redirect would carry the credentials to a host that nobody named.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(connect_timeout)
             .tcp_nodelay(true)
-            .pool_idle_timeout(POOL_IDLE);
-        if is_loopback(&base) {
-            http = http.no_proxy();
-        }
-        let http = http.build().map_err(GatewayError::internal)?;
+            .pool_idle_timeout(POOL_IDLE)
+            .build()
+            .map_err(GatewayError::internal)?;
         let ProviderConfig { name, auth, headers, max_sensitivity, .. } = config;
         let under = |path: &str| {
             let mut url = base.clone();
@@ -95,8 +139,17 @@ impl Provider {
             url
         };
         let (chat, embeddings) = (under("chat/completions"), under("embeddings"));
-        let direct = Direct::new(&chat, &embeddings, connect_timeout);
-        Ok(Self { name, auth, headers, max_sensitivity, base, chat, embeddings, http, direct })
+        let direct = match reach.proxy {
+            Proxy::Environment => Direct::new(&chat, &embeddings, connect_timeout),
+            Proxy::None => Direct::past_proxies(&chat, &embeddings, connect_timeout),
+            Proxy::Url(_) => None,
+        };
+        let keys = Keyring::new(match &auth {
+            Auth::Key(key) => vec![key.clone()],
+            Auth::Keys(keys) => keys.clone(),
+            Auth::Client | Auth::None => Vec::new(),
+        });
+        Ok(Self { name, auth, headers, max_sensitivity, base, chat, embeddings, http, direct, keys })
     }
 
     /// The URL for a payload.
@@ -143,23 +196,73 @@ impl Provider {
         self.direct.as_ref()
     }
 
-    /// The `Authorization` value for a request, and whether it is the client's own key.
-    #[must_use]
-    pub fn authorization(&self, credential: &Credential) -> (Option<HeaderValue>, bool) {
-        let own = matches!((&self.auth, credential), (Auth::Client, Credential::Client(_)));
-        let key = self.key_for(credential);
-        let value = key.and_then(|key| HeaderValue::from_str(&format!("Bearer {}", key.expose())).ok());
-        (value.map(sensitive), own)
+    /// Whether it is called with the client's own key.
+    pub(super) fn is_clients_own(&self) -> bool {
+        matches!(self.auth, Auth::Client)
     }
 
-    /// The key that is sent for a request with this credential; it must not show in an error that passes.
+    /// Its keys, where it is called with keys of ours.
+    pub(super) fn keys(&self) -> &Keyring {
+        &self.keys
+    }
+
+    /// The `Authorization` value for a request that goes past routing, and whether it is the client's own key. Of several keys the next one in turn.
     #[must_use]
-    pub fn key_for<'a>(&'a self, credential: &'a Credential) -> Option<&'a Secret> {
+    pub fn authorization(&self, credential: &Credential) -> (Option<HeaderValue>, bool) {
+        self.authorization_with(credential, self.keys.any(now_ms()).unwrap_or(0))
+    }
+
+    /// The headers of a request that goes past routing: what of the client's may pass, and what is ours.
+    #[must_use]
+    pub fn headers_for(&self, client: &HeaderMap, credential: &Credential) -> HeaderMap {
+        let (authorization, own) = self.authorization(credential);
+        upward(client, own, authorization, &self.headers)
+    }
+
+    /// The `Authorization` value for a request with the key at this place of the ring, and whether it is the client's own key.
+    pub(super) fn authorization_with(&self, credential: &Credential, key: usize) -> (Option<HeaderValue>, bool) {
         match (&self.auth, credential) {
-            (Auth::Client, Credential::Client(key)) => key.as_ref(),
-            (Auth::Key(key), _) => Some(key),
-            (Auth::Client, Credential::Virtual) | (Auth::None, _) => None,
+            (Auth::Client, Credential::Client(own)) => (own.as_ref().and_then(bearer), true),
+            (Auth::Key(_) | Auth::Keys(_), _) => (self.keys.header(key).cloned(), false),
+            (Auth::Client, Credential::Virtual) | (Auth::None, _) => (None, false),
         }
+    }
+
+    /// The keys that may have been sent for a request with this credential; they must not show in an error that passes.
+    pub(super) fn secrets<'a>(&'a self, credential: &'a Credential) -> Vec<&'a str> {
+        let own = match (&self.auth, credential) {
+            (Auth::Client, Credential::Client(key)) => key.as_ref(),
+            _ => None,
+        };
+        own.into_iter().chain(self.keys.secrets()).map(Secret::expose).collect()
+    }
+}
+
+impl Reach {
+    /// Has a client go that way. Loopback is never reached through a proxy that nobody configured for it.
+    pub(super) fn apply(
+        &self,
+        client: reqwest::ClientBuilder,
+        base: &Url,
+    ) -> Result<reqwest::ClientBuilder, GatewayError> {
+        let mut client = match &self.proxy {
+            Proxy::Environment if !is_loopback(base) => client,
+            Proxy::Environment | Proxy::None => client.no_proxy(),
+            Proxy::Url(url) => {
+                // Its errors may quote the URL, and with it a password.
+                let proxy = reqwest::Proxy::all(url.expose())
+                    .map_err(|_| GatewayError::internal("the proxy's URL is malformed"))?;
+                client.no_proxy().proxy(proxy)
+            }
+        };
+        if let Some(ca) = &self.ca {
+            let certificates = reqwest::Certificate::from_pem_bundle(ca.as_bytes()).map_err(GatewayError::internal)?;
+            if certificates.is_empty() {
+                return Err(GatewayError::internal("ca_file holds no certificate"));
+            }
+            client = client.tls_certs_merge(certificates);
+        }
+        Ok(client)
     }
 }
 
@@ -168,11 +271,6 @@ pub(super) fn client() -> reqwest::ClientBuilder {
     // Fails when one is installed already, which is all we want.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
-}
-
-fn sensitive(mut value: HeaderValue) -> HeaderValue {
-    value.set_sensitive(true);
-    value
 }
 
 pub(super) fn is_loopback(url: &Url) -> bool {

@@ -1,7 +1,10 @@
 //! The service that walks the plan: fit, send, look, go on or stay.
 //!
-//! `walk` goes from target to target, `send` tries one, `look` is the first look at its answer, `prepare` makes what is sent.
+//! `choose` says which targets there are, `walk` goes from one to the next, `send` tries one, `look` is the first look at its answer, `prepare` makes
+//! what is sent, `late` answers before upstream does.
 
+mod choose;
+mod late;
 mod look;
 mod prepare;
 mod send;
@@ -11,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tower::Service;
@@ -19,13 +22,13 @@ use tower::Service;
 use super::body::UpstreamBody;
 use super::learned::{Known, Learned};
 use super::plan::{Routes, Target};
+use super::retry::Retry;
 use super::summaries::Summaries;
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{Digests, Fitted, Trails};
 use crate::exchange::{Recalled, Routed};
 use crate::telemetry::Metrics;
 use crate::tokens::Counter;
-use walk::spread;
 
 /// Digests that a preview may make, in bytes.
 const PREVIEW_DIGEST_BYTES: u64 = 1024 * 1024;
@@ -43,15 +46,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// For a whole answer that is not streamed.
     pub total: Duration,
-}
-
-/// How often one target is tried.
-#[derive(Clone, Copy, Debug)]
-pub struct Retry {
-    /// Tries per target; 1 = no repeat.
-    pub attempts: u32,
-    /// How long a target that failed is left alone, when it does not say so itself.
-    pub cooldown: Duration,
+    /// After so long without a header the client's stream begins with comments, where no other target could be tried; zero = never.
+    pub keepalive_before_header: Duration,
 }
 
 /// The innermost service of the stack.
@@ -69,7 +65,6 @@ struct Shared {
     timeouts: Timeouts,
     retry: Retry,
     metrics: Arc<Metrics>,
-    started: Instant,
     /// Large requests wait here for their turn to be counted.
     counting: Arc<Semaphore>,
 }
@@ -118,7 +113,6 @@ impl Route {
             timeouts,
             retry,
             metrics,
-            started: Instant::now(),
             counting: Arc::new(Semaphore::new((cores / COUNTING_SHARE).max(1))),
         }))
     }
@@ -152,7 +146,7 @@ impl Shared {
     /// What would be sent to the first target, for `explain`.
     async fn preview(&self, request: &Recalled<()>) -> Result<Preview, GatewayError> {
         let call = &request.call;
-        let plan = self.routes.plan(&call.principal, call.payload.model(), spread(call))?;
+        let plan = self.plan(request).await?;
         let target = plan.first().ok_or_else(|| GatewayError::internal("a plan without targets"))?;
         let known = self.learned.known(target, call.stamp.at);
         // What is settled or made on the way to a preview stays in here.

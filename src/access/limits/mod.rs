@@ -67,8 +67,10 @@ pub struct LimitRules {
     pub each_tenant: Limits,
     /// Of every person whose key says nothing of its people.
     pub each_subject: Limits,
-    /// Of models, by the name that clients ask for; whoever asks.
+    /// Of models, by name; whoever asks.
     pub models: HashMap<String, Limits>,
+    /// Other names of models, and the name whose limits hold for them.
+    pub aliases: HashMap<String, String>,
 }
 
 impl LimitRules {
@@ -167,6 +169,7 @@ impl LimitTable {
         }
         let of_tenant = self.rules.tenants.get(tenant).unwrap_or(&self.rules.each_tenant);
         add(LimitOf::Tenant, of_tenant, [tenant.as_bytes(), b""])?;
+        let model = model.map(|model| self.rules.aliases.get(model).map_or(model, String::as_str));
         if let Some((model, limits)) = model.and_then(|model| self.rules.models.get_key_value(model)) {
             add(LimitOf::Model, limits, [model.as_bytes(), b""])?;
         }

@@ -1,17 +1,11 @@
 //! What an answer of a model that we asked means. Pure.
 
-use std::time::Duration;
-
-use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 
 use crate::ask::{Answer, AskError, Question, estimate_tokens};
 use crate::base::Time;
-use crate::upstream::health;
+use crate::upstream::wait::retry_after;
 use crate::wire::{Reply, Seen, upstream_error};
-
-/// A Retry-After longer than this is not believed.
-const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Words with which servers say that they do not take a `response_format`: its own name, and what they make of it
 /// (llama.cpp compiles a grammar, vLLM calls it guided decoding).
@@ -68,23 +62,6 @@ pub(super) fn answer(seen: Seen, reply: Reply, question: &Question) -> Result<An
     })
 }
 
-/// How long upstream asks to wait: in seconds, or as a date, which is read against its own clock where it tells it.
-pub(in crate::upstream) fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
-    if let Some(wait) = health::retry_after(headers) {
-        return Some(wait);
-    }
-    let until = date(headers.get(RETRY_AFTER)?)?;
-    let now = headers.get(DATE).and_then(date).unwrap_or(now);
-    let millis = u64::try_from(until.since(now)).unwrap_or_default();
-    Some(Duration::from_millis(millis).min(LONGEST))
-}
-
-/// `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn date(value: &http::HeaderValue) -> Option<Time> {
-    let date = jiff::fmt::rfc2822::parse(value.to_str().ok()?).ok()?;
-    Some(Time(date.timestamp().as_millisecond()))
-}
-
 /// Why, without upstream's sentence: it may quote the prompt, or a key.
 pub(in crate::upstream) fn reason(status: u16, said: &str) -> String {
     let is_word =
@@ -107,31 +84,7 @@ fn without_thoughts(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
-
-    fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(n, v)| (http::HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
-    }
-
-    #[test]
-    fn retry_after_is_read_in_both_forms() {
-        let now = Time::parse("1994-11-06T08:49:00Z").unwrap();
-        let at = "Sun, 06 Nov 1994 08:49:37 GMT";
-        for (headers, seconds) in [
-            (map(&[("retry-after", "7")]), 7),
-            (map(&[("retry-after", at)]), 37),
-            // Its clock is not ours: only the difference counts.
-            (map(&[("retry-after", at), ("date", "Sun, 06 Nov 1994 08:49:27 GMT")]), 10),
-            (map(&[("retry-after", at), ("date", "Sun, 06 Nov 1994 09:00:00 GMT")]), 0),
-            (map(&[("retry-after", "Sat, 06 Nov 2094 08:49:37 GMT")]), 3600),
-        ] {
-            assert_eq!(retry_after(&headers, now), Some(Duration::from_secs(seconds)), "{headers:?}");
-        }
-        assert_eq!(retry_after(&map(&[("retry-after", "soon")]), now), None);
-        assert_eq!(retry_after(&HeaderMap::new(), now), None);
-    }
 
     #[test]
     fn a_format_that_is_refused_is_known_by_what_servers_say() {

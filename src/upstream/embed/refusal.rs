@@ -6,6 +6,7 @@ use crate::base::Time;
 use crate::embed::EmbedError;
 use crate::upstream::ask::judge;
 use crate::upstream::overflow;
+use crate::upstream::wait::retry_after;
 
 /// How embedding servers say it, beside what chat servers say: llama.cpp, TEI, Jina.
 const TOO_LONG: [&str; 3] = ["too large to process", "must have less than", "too long"];
@@ -36,7 +37,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, said: &[u8], now:
     match code {
         400 | 413 | 422 => Failure::Text(reason),
         408 | 409 | 425 | 429 | 500..=599 => {
-            Failure::Whole(EmbedError::Later { reason, retry_after: judge::retry_after(headers, now) })
+            Failure::Whole(EmbedError::Later { reason, retry_after: retry_after(headers, now) })
         }
         _ => Failure::Whole(EmbedError::Refused(reason)),
     }

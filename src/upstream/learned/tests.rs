@@ -10,7 +10,7 @@ use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{Store, TargetStore};
 use crate::telemetry::Metrics;
 use crate::tokens::{ModelTable, PriceChanges};
-use crate::upstream::{Auth, Provider, ProviderConfig, Routes, TargetConfig};
+use crate::upstream::{Auth, Provider, ProviderConfig, TargetConfig, When};
 
 const NOW: Time = Time(1_750_000_000_000);
 const DAY_MILLIS: i64 = 24 * 3_600_000;
@@ -30,20 +30,18 @@ fn target(model: &str, window: Option<usize>) -> Target {
     })
     .unwrap();
     let (provider, model) = (Arc::new(provider), model.to_owned());
-    let config =
-        TargetConfig { provider, model, window, max_output: None, price: PriceChanges::default(), order: 0, weight: 1 };
-    let routes = Routes::new(vec![("alias".to_owned(), vec![config])], None, ModelTable::built_in());
-    let found = routes.targets().next().unwrap();
-    Target {
-        provider: Arc::clone(&found.provider),
-        label: found.label.clone(),
-        fit: found.fit.clone(),
-        exact: found.exact,
-        price: found.price,
-        window_is_configured: found.window_is_configured,
-        refuses_usage: false.into(),
-        health: super::super::health::Health::default(),
-    }
+    let config = TargetConfig {
+        provider,
+        model,
+        window,
+        max_output: None,
+        price: PriceChanges::default(),
+        order: 0,
+        weight: 1,
+        when: When::default(),
+        params: None,
+    };
+    Target::configured(config, ModelTable::built_in())
 }
 
 fn request(content: Value) -> ChatRequest {

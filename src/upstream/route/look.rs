@@ -6,8 +6,8 @@ use http::Response;
 use http::header::CONTENT_TYPE;
 
 use super::Shared;
-use crate::upstream::attempt::{AttemptError, MAX_ERROR_BYTES};
-use crate::upstream::body::{UpstreamBody, UpstreamBodyError};
+use crate::upstream::attempt::AttemptError;
+use crate::upstream::body::{MAX_ERROR_BYTES, UpstreamBody, UpstreamBodyError};
 use crate::upstream::plan::Target;
 use crate::wire::{FirstEvent, fault, first_event, scan};
 

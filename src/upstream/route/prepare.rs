@@ -9,11 +9,12 @@ use super::Shared;
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{self, Digests, FitError, FitInput, Fitted};
 use crate::conversation::{self, Chain};
-use crate::exchange::{Payload, Recalled};
+use crate::exchange::{Embeddings, Payload, Recalled};
 use crate::memory::Scope;
 use crate::upstream::overflow::Overflow;
 use crate::upstream::plan::Target;
 use crate::upstream::summaries::Place;
+use crate::wire::{ChatRequest, ParamRules};
 
 /// Requests from this size on are fitted off the async threads, in bytes: counting runs at about 15 MB/s.
 const FIT_INLINE_BYTES: usize = 16 * 1024;
@@ -35,6 +36,8 @@ struct FitHow {
     chain: Option<Arc<Chain>>,
     digests: Arc<Digests>,
     target: Arc<context::Target>,
+    /// The request with the target's parameter rules applied; none = the client's own.
+    rewritten: Option<Arc<ChatRequest>>,
     figures: bool,
     /// Whether memory takes part: then our own fence is taken out of what came back.
     memory: bool,
@@ -93,8 +96,7 @@ impl Shared {
         let call = &request.call;
         let chat = match &call.payload {
             Payload::Embeddings(embeddings) => {
-                let body =
-                    target.fit.model.as_ref().map_or_else(|| embeddings.body.clone(), |m| embeddings.with_model(m));
+                let body = embeddings_body(embeddings, target);
                 if let Some(reserved) = call.reserved.as_ref().filter(|_| !look) {
                     reserved.sending(None)?;
                 }
@@ -102,6 +104,7 @@ impl Shared {
             }
             Payload::Chat(chat) => chat,
         };
+        let rewritten = target.params.as_deref().map(|rules| rewrite(chat, rules)).transpose()?.flatten();
         let memory = call.identity.memory.read || call.identity.memory.write;
         let counted = memory || call.policy.max_input_tokens > 0 || call.budget_header.is_some();
         let ask_usage = chat.stream()
@@ -115,7 +118,8 @@ impl Shared {
             (chain, _) => chain.clone(),
         };
         let target = Arc::new(context::Target { ask_usage, ..fit });
-        let how = FitHow { chain: chain.clone(), digests: Arc::clone(digests), target, figures: counted, memory };
+        let digests_of = Arc::clone(digests);
+        let how = FitHow { chain: chain.clone(), digests: digests_of, target, rewritten, figures: counted, memory };
         let mut fitted = self.fit(request, how.clone()).await?;
         if let (Some(summaries), Some(chain)) = (summaries, &chain)
             && fitted.report.cut > 0
@@ -138,9 +142,10 @@ impl Shared {
         let (counter, trails) = (Arc::clone(&self.counter), Arc::clone(&self.trails));
         let large = request.call.payload.chat().is_some_and(|chat| chat.body().len() >= FIT_INLINE_BYTES);
         let fit = move || {
-            let Payload::Chat(chat) = &call.payload else {
+            let Payload::Chat(own) = &call.payload else {
                 unreachable!("only chat is fitted");
             };
+            let chat = how.rewritten.as_deref().unwrap_or(own);
             // Without a subject no memory is asked, but what was cut is still known again by its state (design, doubt 3).
             let own = (how.figures && how.chain.is_none()).then(|| {
                 let (tenant, namespace) = (&call.principal.tenant, &call.identity.namespace);
@@ -184,5 +189,26 @@ impl Shared {
         if let (Some(summaries), Some(chain), Some(first_kept)) = (&self.summaries, &prepared.chain, next) {
             summaries.want(Place { call: &request.call, recall: &request.recall, chain, first_kept });
         }
+    }
+}
+
+/// Applies a target's rules to the client's own request; `None` when they change nothing.
+fn rewrite(chat: &ChatRequest, rules: &ParamRules) -> Result<Option<Arc<ChatRequest>>, GatewayError> {
+    let patches = rules.patches(chat.text());
+    if patches.is_empty() {
+        return Ok(None);
+    }
+    // Messages and model are reserved, so what was a chat request stays one.
+    let rewritten = ChatRequest::decode(patches.apply(chat.body())).map_err(GatewayError::internal)?;
+    Ok(Some(Arc::new(rewritten)))
+}
+
+/// The body of an embeddings request for one target.
+fn embeddings_body(embeddings: &Embeddings, target: &Target) -> Bytes {
+    let model = target.fit.model.as_deref().filter(|model| *model != embeddings.model);
+    let body = model.map_or_else(|| embeddings.body.clone(), |model| embeddings.with_model(model));
+    match (&target.params, std::str::from_utf8(&body)) {
+        (Some(rules), Ok(text)) => rules.patches(text).apply(&body),
+        _ => body,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
 
 use super::Shared;
@@ -12,20 +13,29 @@ use super::look::{Looked, is_sse, look_whole};
 use super::prepare::Prepared;
 use crate::exchange::Recalled;
 use crate::telemetry::AttemptOutcome;
-use crate::upstream::attempt::{self, AttemptError, MAX_ERROR_BYTES, Next, judge};
+use crate::upstream::attempt::{self, AttemptError};
 use crate::upstream::body::{BodyLimits, UpstreamBody};
 use crate::upstream::headers::{downward, upward};
+use crate::upstream::mono::now_ms;
 use crate::upstream::overflow::{self, Overflow};
 use crate::upstream::plan::Target;
-use crate::upstream::provider::Auth;
+use crate::upstream::retry::{On, is_error};
+use crate::upstream::wait::retry_after;
 
 /// A target's answer, and what was sent to get it.
 pub(super) type Answer = Box<(Response<UpstreamBody>, Prepared)>;
 
-/// How one attempt ended without an answer for the client.
+/// How one attempt ended.
+pub(super) type Outcome = Result<(Response<UpstreamBody>, Prepared), Failure>;
+
+/// How long upstream asked to wait; goes with its answer.
+#[derive(Clone, Copy)]
+pub(super) struct AskedToWait(pub(super) Duration);
+
+/// How one attempt ended without an answer that is the client's at once.
 pub(super) enum Failure {
-    /// An answer that is worth trying elsewhere; it is the client's when nothing better comes.
-    Answer(Answer),
+    /// An error; it is the client's when nothing better comes.
+    Answer(Answer, On),
     /// The request is larger than the target's window.
     Overflow(Answer, Overflow),
     /// No answer.
@@ -33,69 +43,77 @@ pub(super) enum Failure {
 }
 
 impl Shared {
-    /// Sends to one target and decides whether its answer is the client's.
+    /// Sends to one target, with the key at `key` of its ring, and looks at the answer. With `more`, another target could be tried.
     pub(super) async fn attempt(
         &self,
         request: &Recalled<()>,
         target: &Arc<Target>,
         mut prepared: Prepared,
+        key: usize,
         more: bool,
-    ) -> Result<(Response<UpstreamBody>, Prepared), Failure> {
+    ) -> Outcome {
         let call = &request.call;
+        let stream = call.payload.stream();
+        target.latency.asked(stream, now_ms());
         let begun = Instant::now();
-        let mut answer = self.send(request, target, prepared.body.clone()).await.map_err(|error| {
-            let timeout = matches!(error, AttemptError::Timeout { .. });
-            self.metrics.attempts.inc(if timeout { AttemptOutcome::Timeout } else { AttemptOutcome::Connect });
-            Failure::None(error)
-        })?;
-        self.metrics.upstream_header_seconds.observe(begun.elapsed().as_secs_f64());
+        let mut answer = self.send(request, target, key, prepared.body.clone()).await.map_err(|e| self.none(e))?;
+        let took = begun.elapsed();
+        self.metrics.upstream_header_seconds.observe(took.as_secs_f64());
         if answer.status() == StatusCode::BAD_REQUEST && prepared.asked_usage {
-            answer = self.without_usage(request, target, &mut prepared, answer).await?;
+            answer = self.without_usage(request, target, key, &mut prepared, answer).await?;
         }
         let status = answer.status();
-        if status.is_client_error() || status.is_server_error() {
+        if is_error(status) {
             self.metrics.attempts.inc(AttemptOutcome::of_status(status.as_u16()));
             let answer = attempt::masked(&target.provider, &call.credential, answer).await;
             let (answer, overflow) = overflow_in(answer).await;
-            if let Some(overflow) = overflow.filter(|_| call.payload.chat().is_some()) {
-                return Err(Failure::Overflow(Box::new((answer, prepared)), overflow));
-            }
-            let client_key = matches!(target.provider.auth, Auth::Client);
-            return match judge(status, client_key) {
-                Next::GoOn => Err(Failure::Answer(Box::new((answer, prepared)))),
-                Next::Stay => Ok((answer, prepared)),
-            };
+            let answer = Box::new((answer, prepared));
+            return Err(match overflow.filter(|_| call.payload.chat().is_some()) {
+                Some(overflow) => Failure::Overflow(answer, overflow),
+                None => Failure::Answer(answer, On::Status(status.as_u16())),
+            });
+        }
+        if let Some(problem) = no_answer(&answer) {
+            return Err(self.none(AttemptError::Invalid { provider: target.provider.name.clone(), problem }));
         }
         if more {
-            let looked = if call.payload.stream() && is_sse(&answer) {
-                self.look(target, answer).await
-            } else {
-                look_whole(target, answer).await
-            };
+            let looked =
+                if is_sse(&answer) { self.look(target, answer).await } else { look_whole(target, answer).await };
             answer = match looked {
                 Ok(answer) => answer,
                 Err(failure) => {
                     self.metrics.attempts.inc(AttemptOutcome::ErrorEvent);
                     return Err(match failure {
-                        Looked::Error(answer) => Failure::Answer(Box::new((*answer, prepared))),
+                        Looked::Error(answer) => Failure::Answer(Box::new((*answer, prepared)), On::ErrorEvent),
                         Looked::Nothing(error) => Failure::None(error),
                     });
                 }
             };
         }
+        target.latency.answered(stream, took, now_ms());
         self.metrics.attempts.inc(AttemptOutcome::Ok);
         Ok((answer, prepared))
+    }
+
+    fn none(&self, error: AttemptError) -> Failure {
+        self.metrics.attempts.inc(match error {
+            AttemptError::Timeout { .. } => AttemptOutcome::Timeout,
+            AttemptError::Unreachable { .. } => AttemptOutcome::Connect,
+            AttemptError::Invalid { .. } => AttemptOutcome::Invalid,
+        });
+        Failure::None(error)
     }
 
     async fn send(
         &self,
         request: &Recalled<()>,
         target: &Target,
+        key: usize,
         body: Bytes,
     ) -> Result<Response<UpstreamBody>, AttemptError> {
         let call = &request.call;
         let provider = &target.provider;
-        let (authorization, own) = provider.authorization(&call.credential);
+        let (authorization, own) = provider.authorization_with(&call.credential, key);
         let headers = upward(&call.headers, own, authorization, &provider.headers);
         let stream = call.payload.stream();
         let limits = BodyLimits {
@@ -104,6 +122,10 @@ impl Shared {
             total: if stream { Duration::ZERO } else { self.timeouts.total },
         };
         let mut answer = attempt::post(provider, &call.payload, headers, body, self.timeouts.header, limits).await?;
+        // Read before the client's headers are picked: a date is read against upstream's own clock.
+        if let Some(wait) = retry_after(answer.headers(), call.stamp.at) {
+            answer.extensions_mut().insert(AskedToWait(wait));
+        }
         *answer.headers_mut() = downward(answer.headers());
         Ok(answer)
     }
@@ -113,11 +135,12 @@ impl Shared {
         &self,
         request: &Recalled<()>,
         target: &Arc<Target>,
+        key: usize,
         prepared: &mut Prepared,
         answer: Response<UpstreamBody>,
     ) -> Result<Response<UpstreamBody>, Failure> {
         let (parts, mut body) = answer.into_parts();
-        let said = body.read_up_to(MAX_ERROR_BYTES).await;
+        let said = body.read_error().await;
         if memchr::memmem::find(&said, b"stream_options").is_none() {
             body.put_back(said);
             return Ok(Response::from_parts(parts, body));
@@ -131,8 +154,22 @@ impl Shared {
                 return Ok(Response::from_parts(parts, body));
             }
         }
-        self.send(request, target, prepared.body.clone()).await.map_err(Failure::None)
+        self.send(request, target, key, prepared.body.clone()).await.map_err(|e| self.none(e))
     }
+}
+
+/// Why a reply that is no error is no answer either: a redirect, which is never followed since it would carry the key
+/// to a host that nobody named, or a page of HTML. The texts may be shown to the client.
+fn no_answer(answer: &Response<UpstreamBody>) -> Option<String> {
+    let status = answer.status();
+    if status.is_redirection() {
+        let status = status.as_u16();
+        return Some(format!("answered with a redirect ({status}), which is not followed; check its base_url"));
+    }
+    let kind = answer.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let is_page = ["text/html", "application/xhtml+xml"].iter().any(|page| kind.eq_ignore_ascii_case(page));
+    is_page.then(|| "answered with a page of HTML instead of JSON; check its base_url".to_owned())
 }
 
 /// Looks whether an error is about the window; its body can be read as before.
@@ -141,7 +178,7 @@ async fn overflow_in(answer: Response<UpstreamBody>) -> (Response<UpstreamBody>,
         return (answer, None);
     }
     let (parts, mut body) = answer.into_parts();
-    let said = body.read_up_to(MAX_ERROR_BYTES).await;
+    let said = body.read_error().await;
     let overflow = overflow::recognise(parts.status, &said);
     body.put_back(said);
     (Response::from_parts(parts, body), overflow)

@@ -4,167 +4,112 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::Response;
 use tracing::Instrument;
 
 use super::Shared;
 use super::prepare::Prepared;
-use super::send::{Answer, Failure};
+use super::send::{Answer, AskedToWait, Failure, Outcome};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::Fitted;
 use crate::exchange::{Call, Recalled, Routed, Sent};
 use crate::telemetry::{OverflowOutcome, names};
 use crate::upstream::attempt::AttemptError;
 use crate::upstream::body::UpstreamBody;
-use crate::upstream::health::{Failed, retry_after};
+use crate::upstream::health::Failed;
+use crate::upstream::keyring::REFUSED;
+use crate::upstream::lanes::{Lane, Tried};
+use crate::upstream::mono::now_ms;
+use crate::upstream::overflow::Overflow;
 use crate::upstream::passthrough::unanswered;
 use crate::upstream::plan::Target;
+use crate::upstream::retry::{On, Then, wait_before};
+
+/// So long a request waits for another one's probe of a target, where there is nobody else to ask.
+const PROBE_WAIT: Duration = Duration::from_secs(1);
+/// Where another target could be tried, a repeat at the same one is not waited for longer than this.
+const LONGEST_WAIT_WITH_OTHERS: Duration = Duration::from_secs(2);
+
+/// One request on its way over the plan.
+pub(super) struct Walk<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) request: &'a Recalled<()>,
+    plan: &'a [Arc<Target>],
+    /// The place of the target that is visited.
+    at: usize,
+    /// Attempts made.
+    pub(super) attempts: u32,
+    /// The newest answer that was no success.
+    answered: Option<(Answer, &'a Arc<Target>)>,
+    /// The newest failure without an answer.
+    silent: Option<AttemptError>,
+    /// Why a target was not even asked.
+    refused: Option<GatewayError>,
+    /// Windows up to this one are too small.
+    too_small: Option<usize>,
+    /// Nothing more is tried.
+    over: bool,
+}
+
+/// The tries of one request at one target.
+#[derive(Default)]
+struct Tries {
+    /// Repeats made.
+    repeat: u32,
+    /// It was cut anew for a window that turned out smaller.
+    refitted: bool,
+    /// Keys that were refused.
+    tried: Tried,
+    n_tried: usize,
+    /// How long to wait before the next one.
+    wait: Duration,
+}
+
+/// What comes after a failure.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Another try at the same target.
+    Again,
+    /// The next target.
+    Onward,
+    /// Nothing more: what there is, is the client's.
+    Stop,
+}
 
 impl Shared {
-    pub(super) async fn run(&self, request: &Recalled<()>) -> Result<Routed<UpstreamBody>, GatewayError> {
-        let call = &request.call;
-        let plan = self.routes.plan(&call.principal, call.payload.model(), spread(call))?;
-        let plan = self.not_cooling(plan)?;
-        let mut attempts = 0;
-        let mut answered: Option<(Answer, &Arc<Target>)> = None;
-        let mut silent: Option<AttemptError> = None;
-        let mut refused: Option<GatewayError> = None;
-        // Windows up to this one are too small.
-        let mut too_small: Option<usize> = None;
-
+    pub(super) async fn run(self: &Arc<Self>, request: &Recalled<()>) -> Result<Routed<UpstreamBody>, GatewayError> {
+        let plan = self.plan(request).await?;
+        let plan = Self::open(plan)?;
+        let mut walk = Walk {
+            shared: self,
+            request,
+            plan: &plan,
+            at: 0,
+            attempts: 0,
+            answered: None,
+            silent: None,
+            refused: None,
+            too_small: None,
+            over: false,
+        };
         for (at, target) in plan.iter().enumerate() {
-            let more = at + 1 < plan.len();
-            if !self.may_hold(target, too_small, call) {
-                continue;
+            walk.at = at;
+            if let Some(routed) = walk.visit(target).await? {
+                return Ok(routed);
             }
-            let mut prepared = match self.prepare(request, target, &self.digests, false).await {
-                Ok(prepared) => Some(prepared),
-                // A target with a larger window may still take it.
-                Err(error) if error.kind == ErrorKind::ContextLength && more => {
-                    refused = Some(error);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let tries = self.retry.attempts.max(1);
-            let mut refitted = false;
-            let mut repeat = 0;
-            while repeat < tries {
-                if repeat > 0 {
-                    tokio::time::sleep(backoff(repeat, spread(call))).await;
-                }
-                attempts += 1;
-                if attempts == 1 {
-                    self.metrics.overhead_seconds.observe(call.stamp.started.elapsed().as_secs_f64());
-                }
-                let span = tracing::debug_span!(
-                    names::ATTEMPT,
-                    gen_ai.operation.name = call.payload.operation(),
-                    gen_ai.provider.name = target.provider.name,
-                    gen_ai.request.model = target.label,
-                    backstory.attempt = attempts,
-                );
-                // Kept only for a repeat that may come.
-                let sent = if repeat + 1 < tries { prepared.clone() } else { prepared.take() };
-                let Some(sent) = sent else { break };
-                call.progress.sent(Self::progress(call, target, attempts, sent.fitted.as_ref()));
-                let outcome = self.attempt(request, target, sent, more).instrument(span).await;
-                match outcome {
-                    Ok((response, prepared)) => {
-                        target.health.succeeded();
-                        if response.status().is_success() {
-                            self.look_ahead(request, &prepared);
-                        }
-                        return Ok(self.routed(response, prepared, target, attempts));
-                    }
-                    Err(Failure::Overflow(answer, overflow)) => {
-                        let counted = answer.1.fitted.as_ref().and_then(|fitted| fitted.report.sent_uncorrected);
-                        self.learned.overflowed(target, &overflow, counted, call.stamp.at);
-                        let window = self.window(target, call).or(overflow.window);
-                        if plan[at + 1..].iter().any(|next| self.may_hold(next, window.or(Some(0)), call)) {
-                            self.metrics.overflows.inc(OverflowOutcome::NextTarget);
-                            too_small = window.or(too_small);
-                            answered = Some((answer, target));
-                            break;
-                        }
-                        if !std::mem::replace(&mut refitted, true)
-                            && let Some(again) = self.refit(request, target, &answer.1, &overflow).await
-                        {
-                            self.metrics.overflows.inc(OverflowOutcome::Refitted);
-                            prepared = Some(again);
-                            continue;
-                        }
-                        self.metrics.overflows.inc(OverflowOutcome::Passed);
-                        let (response, prepared) = *answer;
-                        return Ok(self.routed(response, prepared, target, attempts));
-                    }
-                    Err(Failure::Answer(answer)) => {
-                        self.note_failure(target, Some(&answer.0), plan.len());
-                        answered = Some((answer, target));
-                    }
-                    Err(Failure::None(error)) => {
-                        self.note_failure(target, None, plan.len());
-                        silent = Some(error);
-                    }
-                }
-                repeat += 1;
+            if walk.over {
+                break;
             }
         }
-        // An upstream's own words are worth more than ours, also when a later target said nothing.
-        if let Some((answer, target)) = answered {
-            let (response, prepared) = *answer;
-            return Ok(self.routed(response, prepared, target, attempts));
-        }
-        Err(match (silent, refused) {
-            (Some(error), _) => unanswered(&error),
-            (None, Some(refused)) => refused,
-            (None, None) => GatewayError::internal("a plan without targets"),
-        })
+        walk.end()
     }
 
     /// The window of a target that is in force.
-    fn window(&self, target: &Target, call: &Call) -> Option<usize> {
+    pub(super) fn window(&self, target: &Target, call: &Call) -> Option<usize> {
         target.window(self.learned.known(target, call.stamp.at).window)
     }
 
-    /// Whether a target may hold what windows up to `too_small` did not: its window is larger, or not known.
-    fn may_hold(&self, target: &Target, too_small: Option<usize>, call: &Call) -> bool {
-        too_small.is_none_or(|small| self.window(target, call).is_none_or(|window| window > small))
-    }
-
-    /// Leaves out the targets that cool. A route with one target never cools: its upstream's own answer is the best there is.
-    fn not_cooling(&self, plan: Vec<Arc<Target>>) -> Result<Vec<Arc<Target>>, GatewayError> {
-        if plan.len() < 2 {
-            return Ok(plan);
-        }
-        let now = self.now_ms();
-        let cooling: Vec<_> = plan.iter().map(|target| target.health.cooling(now)).collect();
-        if cooling.iter().all(Option::is_some) {
-            let soonest = cooling.iter().flatten().map(|(left, _)| *left).min().unwrap_or_default();
-            let limited = cooling.iter().flatten().all(|(_, limited)| *limited);
-            let kind = if limited { ErrorKind::RateLimited } else { ErrorKind::Overloaded };
-            let public = "every target of this model failed a moment ago and is left alone for now";
-            return Err(GatewayError::new(kind, public).with_retry_after(soonest));
-        }
-        Ok(plan.into_iter().zip(cooling).filter(|(_, cooling)| cooling.is_none()).map(|(target, _)| target).collect())
-    }
-
-    fn note_failure(&self, target: &Target, answer: Option<&Response<UpstreamBody>>, n_targets: usize) {
-        // A target that is the only one left is not cooled: there would be nobody to go on to.
-        if n_targets < 2 {
-            return;
-        }
-        let limited = answer.is_some_and(|answer| answer.status() == StatusCode::TOO_MANY_REQUESTS);
-        let why = if limited { Failed::Limited } else { Failed::Otherwise };
-        let wait = answer.and_then(|answer| retry_after(answer.headers()));
-        target.health.failed(why, wait, self.retry.cooldown, self.now_ms());
-    }
-
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn routed(
+    pub(super) fn routed(
         &self,
         response: Response<UpstreamBody>,
         prepared: Prepared,
@@ -176,15 +121,134 @@ impl Shared {
         let (label, price) = (target.label.clone(), target.price);
         Routed { response, fitted, target: label, price, attempts, withhold_usage: prepared.asked_usage }
     }
+}
+
+impl<'a> Walk<'a> {
+    fn call(&self) -> &'a Call {
+        &self.request.call
+    }
+
+    /// Whether another target could be tried after this attempt.
+    fn has_more(&self) -> bool {
+        self.at + 1 < self.plan.len() && self.attempts < self.shared.retry.max_total.max(1)
+    }
+
+    /// Whether the request has used up its tries or its time.
+    fn is_spent(&self, wait: Duration) -> bool {
+        let retry = &self.shared.retry;
+        let late = !retry.max_time.is_zero() && self.call().stamp.started.elapsed() + wait >= retry.max_time;
+        self.attempts >= retry.max_total.max(1) || (self.attempts > 0 && late)
+    }
+
+    /// Tries one target. `None` = it did not answer for the client.
+    async fn visit(&mut self, target: &'a Arc<Target>) -> Result<Option<Routed<UpstreamBody>>, GatewayError> {
+        if !self.may_hold(target, self.too_small) {
+            return Ok(None);
+        }
+        let shared = Arc::clone(self.shared);
+        let mut prepared = match shared.prepare(self.request, target, &shared.digests, false).await {
+            Ok(prepared) => Some(prepared),
+            // A target with a larger window may still take it.
+            Err(error) if error.kind == ErrorKind::ContextLength && self.at + 1 < self.plan.len() => {
+                self.refused = Some(error);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let mut tries = Tries::default();
+        loop {
+            if self.is_spent(tries.wait) {
+                self.over = true;
+                return Ok(None);
+            }
+            if !tries.wait.is_zero() {
+                tokio::time::sleep(std::mem::take(&mut tries.wait)).await;
+            }
+            let Some(lane) = self.lane(target, tries.tried).await else { return Ok(None) };
+            // Kept only for a repeat that may come.
+            let may_repeat = tries.repeat + 1 < shared.retry.attempts || target.lanes.len() > tries.n_tried + 1;
+            let sent = if may_repeat { prepared.clone() } else { prepared.take() };
+            let Some(sent) = sent else { return Ok(None) };
+            let (outcome, lane) = match self.one(target, sent, lane).await {
+                Attempted::Ended(outcome, lane) => (*outcome, lane),
+                Attempted::Late(routed) => return Ok(Some(*routed)),
+            };
+            let step = match outcome {
+                Ok((response, prepared)) => {
+                    lane.succeeded();
+                    if response.status().is_success() {
+                        shared.look_ahead(self.request, &prepared);
+                    }
+                    return Ok(Some(shared.routed(response, prepared, target, self.attempts)));
+                }
+                Err(Failure::Overflow(answer, overflow)) => {
+                    lane.succeeded();
+                    match self.overflowed(target, answer, &overflow, &mut tries).await {
+                        Ok(again) => {
+                            prepared = Some(again);
+                            continue;
+                        }
+                        Err(Some(routed)) => return Ok(Some(*routed)),
+                        Err(None) => return Ok(None),
+                    }
+                }
+                Err(Failure::Answer(answer, on)) => {
+                    let asked = answer.0.extensions().get().map(|AskedToWait(wait)| *wait);
+                    let step = self.after(target, &lane, on, asked, &mut tries);
+                    self.answered = Some((answer, target));
+                    step
+                }
+                Err(Failure::None(error)) => {
+                    let step = self.after(target, &lane, On::error(&error), None, &mut tries);
+                    self.silent = Some(error);
+                    step
+                }
+            };
+            match step {
+                Step::Again => {}
+                Step::Onward => return Ok(None),
+                Step::Stop => {
+                    self.over = true;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Makes one attempt.
+    async fn one(&mut self, target: &'a Arc<Target>, sent: Prepared, lane: Lane) -> Attempted {
+        self.attempts += 1;
+        if self.attempts == 1 {
+            self.shared.metrics.overhead_seconds.observe(self.call().stamp.started.elapsed().as_secs_f64());
+        }
+        let span = tracing::debug_span!(
+            names::ATTEMPT,
+            gen_ai.operation.name = self.call().payload.operation(),
+            gen_ai.provider.name = target.provider.name,
+            gen_ai.request.model = target.label,
+            backstory.attempt = self.attempts,
+            backstory.key = lane.key,
+            backstory.outcome = tracing::field::Empty,
+        );
+        self.call().progress.sent(self.progress(target, sent.fitted.as_ref()));
+        let more = self.has_more();
+        if !more && self.call().payload.stream() && !self.shared.timeouts.keepalive_before_header.is_zero() {
+            return self.one_or_late(target, sent, lane, span).await;
+        }
+        let shared = Arc::clone(self.shared);
+        let outcome = shared.attempt(self.request, target, sent, lane.key, more).instrument(span.clone()).await;
+        span.record("backstory.outcome", outcome_text(&outcome));
+        Attempted::Ended(Box::new(outcome), lane)
+    }
 
     /// What the books need to know of an attempt.
-    fn progress(call: &Call, target: &Target, attempts: u32, fitted: Option<&Fitted>) -> Sent {
+    fn progress(&self, target: &Target, fitted: Option<&Fitted>) -> Sent {
         let sent = Sent {
             target: target.label.clone(),
             price: target.price,
             rules: target.fit.rules(),
-            attempts,
-            overhead: call.stamp.started.elapsed(),
+            attempts: self.attempts,
+            overhead: self.call().stamp.started.elapsed(),
             input: None,
             memory: 0,
             cut: 0,
@@ -194,16 +258,147 @@ impl Shared {
             None => sent,
         }
     }
+
+    /// A lane of the target that may be used now. Where nobody else is left to ask, and nobody was, any.
+    async fn lane(&mut self, target: &Target, tried: Tried) -> Option<Lane> {
+        let keys = target.provider.keys();
+        if let Some(lane) = target.lanes.enter(keys, tried, now_ms()) {
+            return Some(lane);
+        }
+        if self.attempts > 0 || self.at + 1 < self.plan.len() {
+            return None;
+        }
+        target.lanes.enter_anyway(keys, tried, now_ms(), PROBE_WAIT).await
+    }
+
+    /// Notes a failure and decides what comes next.
+    fn after(&self, target: &Target, lane: &Lane, on: On, asked: Option<Duration>, tries: &mut Tries) -> Step {
+        let retry = &self.shared.retry;
+        let then = retry.on.then(on, target.provider.is_clients_own());
+        if then == Then::Stop && matches!(on, On::Status(_)) {
+            // It is there, and said what there is to say.
+            lane.succeeded();
+            return Step::Stop;
+        }
+        self.note(target, lane, on, asked);
+        if then == Then::Stop {
+            return Step::Stop;
+        }
+        let now = now_ms();
+        if on.is_about_key() && target.lanes.len() > 1 {
+            tries.tried.add(lane.key);
+            tries.n_tried += 1;
+            if tries.n_tried < target.lanes.len() {
+                return Step::Again;
+            }
+        }
+        let others = self.has_more();
+        if then == Then::Same && tries.repeat + 1 < retry.attempts && !(others && lane.cools(now)) {
+            let longest = if others { LONGEST_WAIT_WITH_OTHERS } else { Duration::MAX };
+            let wait = wait_before(tries.repeat + 1, asked, spread(self.call()));
+            if let Some(wait) = wait.filter(|wait| *wait <= longest) {
+                *tries = Tries { repeat: tries.repeat + 1, refitted: tries.refitted, wait, ..Tries::default() };
+                return Step::Again;
+            }
+        }
+        Step::Onward
+    }
+
+    /// Cools what failed, where somebody else remains (design, doubt 6); a key that was refused is left out.
+    fn note(&self, target: &Target, lane: &Lane, on: On, asked: Option<Duration>) {
+        let several_keys = target.lanes.len() > 1;
+        let now = now_ms();
+        if several_keys && on == On::Status(401) && target.provider.keys().refuse(lane.key, now) {
+            tracing::warn!(
+                provider = target.provider.name,
+                key = lane.key + 1,
+                "the provider refuses this key (401): it is left out for {} minutes",
+                REFUSED.as_secs() / 60
+            );
+            self.shared.metrics.keys_refused.inc();
+        }
+        if self.plan.len() < 2 && !(several_keys && on.is_about_key()) {
+            return;
+        }
+        let why = if on == On::Status(429) { Failed::Limited } else { Failed::Otherwise };
+        lane.failed(why, asked, self.shared.retry.cooldown, now);
+    }
+
+    /// The request was larger than the target's window: on to one with a larger window, else cut for what was learned, once.
+    /// `Err(None)` = on to the next target.
+    async fn overflowed(
+        &mut self,
+        target: &'a Arc<Target>,
+        answer: Answer,
+        overflow: &Overflow,
+        tries: &mut Tries,
+    ) -> Result<Prepared, Option<Box<Routed<UpstreamBody>>>> {
+        let shared = Arc::clone(self.shared);
+        let counted = answer.1.fitted.as_ref().and_then(|fitted| fitted.report.sent_uncorrected);
+        shared.learned.overflowed(target, overflow, counted, self.call().stamp.at);
+        let window = shared.window(target, self.call()).or(overflow.window);
+        if self.plan[self.at + 1..].iter().any(|next| self.may_hold(next, window.or(Some(0)))) {
+            shared.metrics.overflows.inc(OverflowOutcome::NextTarget);
+            self.too_small = window.or(self.too_small);
+            self.answered = Some((answer, target));
+            return Err(None);
+        }
+        if !std::mem::replace(&mut tries.refitted, true)
+            && let Some(again) = shared.refit(self.request, target, &answer.1, overflow).await
+        {
+            shared.metrics.overflows.inc(OverflowOutcome::Refitted);
+            return Ok(again);
+        }
+        shared.metrics.overflows.inc(OverflowOutcome::Passed);
+        let (response, prepared) = *answer;
+        Err(Some(Box::new(shared.routed(response, prepared, target, self.attempts))))
+    }
+
+    /// Whether a target may hold what windows up to `too_small` did not: its window is larger, or not known.
+    fn may_hold(&self, target: &Target, too_small: Option<usize>) -> bool {
+        too_small.is_none_or(|small| self.shared.window(target, self.call()).is_none_or(|window| window > small))
+    }
+
+    /// Nobody answered as one should: what the client gets instead.
+    fn end(self) -> Result<Routed<UpstreamBody>, GatewayError> {
+        // An upstream's own words are worth more than ours, also when a later target said nothing.
+        if let Some((answer, target)) = self.answered {
+            let (response, prepared) = *answer;
+            return Ok(self.shared.routed(response, prepared, target, self.attempts));
+        }
+        Err(match (self.silent, self.refused) {
+            (Some(error), _) => unanswered(&error),
+            (None, Some(refused)) => refused,
+            // Each of them is being probed by another request, and none could be waited for.
+            (None, None) => {
+                GatewayError::new(ErrorKind::Overloaded, "every target of this model is being tried by another request")
+                    .with_retry_after(PROBE_WAIT)
+            }
+        })
+    }
+}
+
+/// How one attempt went on.
+pub(super) enum Attempted {
+    /// It ended.
+    Ended(Box<Outcome>, Lane),
+    /// Its answer comes later, inside a stream that has begun.
+    Late(Box<Routed<UpstreamBody>>),
+}
+
+fn outcome_text(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Ok(_) => "ok",
+        Err(Failure::Overflow(..)) => "overflow",
+        Err(Failure::Answer(_, On::ErrorEvent)) => "error_event",
+        Err(Failure::Answer(..)) => "status",
+        Err(Failure::None(AttemptError::Timeout { .. })) => "timeout",
+        Err(Failure::None(AttemptError::Invalid { .. })) => "invalid",
+        Err(Failure::None(AttemptError::Unreachable { .. })) => "connect",
+    }
 }
 
 /// A number that differs between requests: the random part of its id.
 pub(super) fn spread(call: &Call) -> u64 {
     call.stamp.id.0 as u64
-}
-
-/// How long to wait before the `repeat`-th repeat: 100 ms doubling up to 2 s, less up to half by a number that differs between requests.
-fn backoff(repeat: u32, spread: u64) -> Duration {
-    let base = 100_u64.saturating_mul(1 << repeat.saturating_sub(1).min(5)).min(2_000);
-    let jitter = spread % (base / 2 + 1);
-    Duration::from_millis(base - jitter)
 }

@@ -1,0 +1,138 @@
+//! Providers, routes and rules for retries, from what is configured.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::BuildError;
+use crate::config::{self, Config, ProviderKey, ProviderProxy, RetryOn, RetryThen, UnknownModels};
+use crate::tokens::ModelTable;
+use crate::upstream::{
+    Auth, ModelConfig, On, Pick, Provider, ProviderConfig, Proxy, Reach, Retry, RetryTable, Routes, TargetConfig, Then,
+    Timeouts, When,
+};
+
+/// The configured providers by name.
+pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>>, BuildError> {
+    let connect_timeout = config.timeouts.connect.unwrap_or(Duration::from_secs(3600));
+    let mut providers = HashMap::new();
+    for entry in &config.providers {
+        let failed = |reason: String| BuildError::Provider { name: entry.name.clone(), reason };
+        let mut headers = HeaderMap::new();
+        for (name, value) in &entry.headers {
+            let name: HeaderName = name.parse().map_err(|_| failed(format!("`{name}` is no header name")))?;
+            let mut value = HeaderValue::from_str(value.expose())
+                .map_err(|_| failed(format!("the value of `{name}` is no header value")))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let reach = Reach {
+            proxy: match &entry.proxy {
+                ProviderProxy::Environment => Proxy::Environment,
+                ProviderProxy::None => Proxy::None,
+                ProviderProxy::Url(url) => Proxy::Url(url.clone()),
+            },
+            ca: entry.ca.clone(),
+        };
+        let config = ProviderConfig {
+            name: entry.name.clone(),
+            base_url: entry.base_url.clone(),
+            auth: match &entry.api_key {
+                ProviderKey::Client => Auth::Client,
+                ProviderKey::Own(key) => Auth::Key(key.clone()),
+                ProviderKey::Several(keys) => Auth::Keys(keys.clone()),
+                ProviderKey::None => Auth::None,
+            },
+            headers,
+            max_sensitivity: entry.max_sensitivity,
+            connect_timeout,
+        };
+        let provider = Provider::through(config, &reach)
+            .map_err(|error| failed(error.causes().unwrap_or_else(|| error.to_string())))?;
+        providers.insert(entry.name.clone(), Arc::new(provider));
+    }
+    Ok(providers)
+}
+
+/// Where the names of models lead.
+pub(super) fn routes(config: &Config, providers: &HashMap<String, Arc<Provider>>) -> Routes {
+    let default = config.providers.iter().find(|entry| entry.default).and_then(|entry| providers.get(&entry.name));
+    let own = config.models.iter().filter(|model| model.alias.is_none());
+    let models = own.map(|model| model_config(config, model, providers)).collect();
+    let names = config.models.iter().map(|model| model.name.clone()).collect();
+    let passes_unknown = config.routing.unknown_models == UnknownModels::Pass;
+    Routes::new(models, names, default.map(Arc::clone), passes_unknown, ModelTable::built_in())
+}
+
+fn model_config(config: &Config, model: &config::Model, providers: &HashMap<String, Arc<Provider>>) -> ModelConfig {
+    let is_alias = |other: &&config::Model| {
+        other.alias.is_some() && config.model(&other.name).is_some_and(|behind| behind.name == model.name)
+    };
+    let target = |target: &config::Target| {
+        Some(TargetConfig {
+            provider: Arc::clone(providers.get(target.provider.as_str())?),
+            model: target.model.clone(),
+            window: target.window.map(|n| n as usize),
+            max_output: target.max_output.map(|n| n as usize),
+            price: target.price,
+            order: target.order,
+            weight: target.weight,
+            when: When {
+                tools: target.when.tools,
+                images: target.when.images,
+                stream: target.when.stream,
+                min_input_tokens: target.when.min_input_tokens.map(|n| n as usize),
+                max_input_tokens: target.when.max_input_tokens.map(|n| n as usize),
+            },
+            params: target.params.clone(),
+        })
+    };
+    ModelConfig {
+        name: model.name.clone(),
+        aliases: config.models.iter().filter(is_alias).map(|other| other.name.clone()).collect(),
+        targets: model.targets.iter().filter_map(target).collect(),
+        pick: match model.pick {
+            config::Pick::Weighted => Pick::Weighted,
+            config::Pick::LeastLatency => Pick::LeastLatency,
+        },
+    }
+}
+
+pub(super) fn timeouts(config: &Config) -> Timeouts {
+    Timeouts {
+        header: config.timeouts.header.unwrap_or_default(),
+        first_token: config.timeouts.first_token.unwrap_or_default(),
+        idle: config.timeouts.idle.unwrap_or_default(),
+        total: config.timeouts.total.unwrap_or_default(),
+        keepalive_before_header: config.server.keepalive_before_header.unwrap_or_default(),
+    }
+}
+
+pub(super) fn retry(config: &Config) -> Retry {
+    let retry = &config.retry;
+    let mut on = RetryTable::default();
+    for (failure, then) in &retry.on {
+        let then = match then {
+            RetryThen::Same => Then::Same,
+            RetryThen::Next => Then::Next,
+            RetryThen::Stop => Then::Stop,
+        };
+        match *failure {
+            RetryOn::Connect => on.set(On::Connect, then),
+            RetryOn::Timeout => on.set(On::Timeout, then),
+            RetryOn::ErrorEvent => on.set(On::ErrorEvent, then),
+            RetryOn::Invalid => on.set(On::Invalid, then),
+            RetryOn::Status(code) => on.set(On::Status(code), then),
+            RetryOn::Class(from) => (from..from + 100).for_each(|code| on.set(On::Status(code), then)),
+        }
+    }
+    Retry {
+        attempts: retry.attempts,
+        max_total: retry.max_total,
+        max_time: retry.max_time.unwrap_or_default(),
+        cooldown: retry.cooldown,
+        on,
+    }
+}

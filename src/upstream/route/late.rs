@@ -1,0 +1,77 @@
+//! Keep-alives before upstream's header: an answer that comes later, inside a stream that has begun.
+//!
+//! Off by default (`keepalive_before_header_seconds`), since it commits the 200: what goes wrong from then on can only be told inside
+//! the stream. It happens only where no other target could be tried (design, section 10), so that it takes nothing from a fallback.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use tracing::{Instrument, Span};
+
+use super::look::is_sse;
+use super::prepare::Prepared;
+use super::send::{Failure, Outcome};
+use super::walk::{Attempted, Walk};
+use crate::exchange::{Recalled, Routed};
+use crate::upstream::body::UpstreamBody;
+use crate::upstream::lanes::Lane;
+use crate::upstream::passthrough::unanswered;
+use crate::upstream::plan::Target;
+use crate::wire::fault;
+
+type Trying = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+impl Walk<'_> {
+    /// Makes the last attempt; where its header is long in coming, the client's stream begins without it.
+    pub(super) async fn one_or_late(
+        &mut self,
+        target: &Arc<Target>,
+        sent: Prepared,
+        lane: Lane,
+        span: Span,
+    ) -> Attempted {
+        let silence = self.shared.timeouts.keepalive_before_header;
+        let kept = sent.clone();
+        let (shared, target_of) = (Arc::clone(self.shared), Arc::clone(target));
+        let request = Recalled {
+            call: Arc::clone(&self.request.call),
+            reservation: (),
+            recall: Arc::clone(&self.request.recall),
+        };
+        let key = lane.key;
+        let trying = async move { shared.attempt(&request, &target_of, sent, key, false).await };
+        let mut trying: Trying = Box::pin(trying.instrument(span));
+        match tokio::time::timeout(silence, &mut trying).await {
+            Ok(outcome) => Attempted::Ended(Box::new(outcome), lane),
+            Err(_) => Attempted::Late(Box::new(self.begun(target, kept, lane, trying))),
+        }
+    }
+
+    /// The reply that has begun.
+    fn begun(&self, target: &Target, sent: Prepared, lane: Lane, trying: Trying) -> Routed<UpstreamBody> {
+        let every = self.shared.timeouts.keepalive_before_header;
+        let body = UpstreamBody::late(Box::pin(async move { stream_of(trying.await, &lane) }), every);
+        let mut response = Response::new(body);
+        *response.status_mut() = StatusCode::OK;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+        self.shared.routed(response, sent, target, self.attempts)
+    }
+}
+
+/// What the stream goes on with: upstream's own, or one event that says why there is none.
+fn stream_of(outcome: Outcome, lane: &Lane) -> UpstreamBody {
+    match outcome {
+        Ok((answer, _)) => {
+            lane.succeeded();
+            let sse = is_sse(&answer);
+            let body = answer.into_body();
+            // A reply that is no stream is one event: whole, and as upstream wrote it.
+            if sse { body } else { body.as_event() }
+        }
+        Err(Failure::Answer(answer, _) | Failure::Overflow(answer, _)) => answer.0.into_body().as_event(),
+        Err(Failure::None(error)) => UpstreamBody::of(fault::event(&unanswered(&error))),
+    }
+}
