@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::reply::Afterwards;
+
 /// How lines of a stream end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LineEnd {
@@ -57,6 +59,14 @@ pub(super) struct Behaviour {
     pub(super) line_end: LineEnd,
     pub(super) header_delay: Duration,
     pub(super) piece_delay: Duration,
+    pub(super) jitter: Duration,
+    /// Bytes a second.
+    pub(super) bandwidth: Option<u64>,
+    /// Bytes of the body before a reset.
+    pub(super) reset_after: Option<usize>,
+    /// How long after the last byte the reply ends.
+    pub(super) slow_close: Duration,
+    pub(super) afterwards: Afterwards,
     /// A status, or 200 for an error inside a 200.
     pub(super) error: Option<u16>,
     pub(super) no_usage: bool,
@@ -108,6 +118,14 @@ impl Behaviour {
                 return rest;
             }
         }
+        for (word, afterwards) in
+            [("close", Afterwards::Close), ("hang-up", Afterwards::HangUp), ("half-open", Afterwards::Dead)]
+        {
+            if let Some(rest) = after(tail, word) {
+                self.afterwards = afterwards;
+                return rest;
+            }
+        }
         for (word, flag) in [
             ("no-usage", &mut self.no_usage),
             ("usage-split", &mut self.usage_split),
@@ -145,14 +163,16 @@ impl Behaviour {
             self.saying = Saying::Fixed;
             return Some(rest);
         }
-        let (word, rest) = ["long", "slow", "late-header", "split", "error", "tokens", "window"]
-            .into_iter()
-            .find_map(|word| after(tail, word).map(|rest| (word, rest)))?;
+        let (word, rest) = NUMBERED.into_iter().find_map(|word| after(tail, word).map(|rest| (word, rest)))?;
         let (number, rest) = number(rest);
         match word {
             "long" => self.saying = Saying::Words(number.unwrap_or(100).min(100_000)),
             "tokens" => self.tokens_percent = Some(number.unwrap_or(100).min(10_000)),
             "window" => self.window = Some(number.unwrap_or(1_000)),
+            "jitter" => self.jitter = Duration::from_millis(number.unwrap_or(20)),
+            "bandwidth" => self.bandwidth = Some(number.unwrap_or(10_000).max(50)),
+            "reset" => self.reset_after = Some(number.and_then(|n| usize::try_from(n).ok()).unwrap_or(100)),
+            "slow-close" => self.slow_close = Duration::from_millis(number.unwrap_or(1_000)),
             "slow" => self.piece_delay = Duration::from_millis(number.unwrap_or(50)),
             "late-header" => self.header_delay = Duration::from_millis(number.unwrap_or(2_000)),
             "split" => self.split = Some(number.and_then(|n| usize::try_from(n).ok()).unwrap_or(1).max(1)),
@@ -164,6 +184,10 @@ impl Behaviour {
         Some(rest)
     }
 }
+
+/// Words with a number; a longer one before the one that it begins with.
+const NUMBERED: [&str; 11] =
+    ["long", "slow-close", "slow", "late-header", "split", "error", "tokens", "window", "jitter", "bandwidth", "reset"];
 
 /// What follows `word`, when `text` begins with it as a whole word.
 fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
@@ -203,6 +227,10 @@ mod tests {
         assert_eq!(Behaviour::of("mock-role-only-stall").stop, Some(Stop::Stall(0)));
         assert_eq!(Behaviour::of("mock-cut").stop, Some(Stop::Reset));
         assert!(Behaviour::of("mock-parallel-tools-no-usage").no_usage);
+        let it = Behaviour::of("mock-jitter-5-bandwidth-900-reset-70-slow-close-9-half-open");
+        assert_eq!((it.jitter, it.bandwidth, it.reset_after), (Duration::from_millis(5), Some(900), Some(70)));
+        assert_eq!((it.slow_close, it.afterwards), (Duration::from_millis(9), Afterwards::Dead));
+        assert_eq!(it.piece_delay, Duration::ZERO, "a slow close is no slow stream");
     }
 
     /// The help and the parser must not part ways.

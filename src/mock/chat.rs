@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use super::ask::{Answer, Ask};
 use super::behaviour::{Behaviour, Stop};
 use super::record::Recorded;
-use super::reply::Raw;
+use super::reply::{End, Raw};
 use super::write::Writer;
 
 /// Longer than any client waits.
@@ -45,6 +45,21 @@ pub(super) async fn reply(request: &Recorded, number: u64, fixed: Option<String>
     if let Some(size) = behaviour.split {
         raw.split(size);
     }
+    if let Some(bytes) = behaviour.reset_after {
+        raw.reset_after(bytes);
+    }
+    if let Some(bytes_a_second) = behaviour.bandwidth {
+        raw.throttle(bytes_a_second);
+    }
+    if !behaviour.jitter.is_zero() {
+        raw.jitter(behaviour.jitter);
+    }
+    if !behaviour.slow_close.is_zero() && raw.end == End::Polite {
+        // A reply of known length has ended with its last byte.
+        raw.headers.retain(|(name, _)| *name != "content-length");
+        raw.end = End::Late(behaviour.slow_close);
+    }
+    raw.afterwards = behaviour.afterwards;
     raw.header_delay = if behaviour.stop == Some(Stop::StallHeader) { FOREVER } else { behaviour.header_delay };
     raw.with_header("x-request-id", format!("req_mock_{number}"))
         .with_header("openai-processing-ms", "7")

@@ -30,7 +30,7 @@ use std::net::SocketAddr;
 
 pub use record::Recorded;
 pub use replies::from_replies;
-pub use reply::{End, Raw};
+pub use reply::{Afterwards, End, Raw};
 pub use script::Script;
 pub use serve::{MockHandle, start};
 
@@ -61,6 +61,14 @@ The mock behaves as the name of the model says. Words may be joined: mock-echo-s
   mock-cut              three words, then the connection is reset; not streamed: half the body
   mock-cut-polite       three words, then a clean end without finish_reason and [DONE]
   mock-cut-line         as mock-cut, in the middle of a line
+
+  mock-jitter-N         each piece of a reply up to N milliseconds later, each by another time
+  mock-bandwidth-N      N bytes a second
+  mock-reset-N          N bytes of the body, then the connection is reset
+  mock-slow-close-N     the reply ends N milliseconds after its last byte
+  mock-close            the connection is closed after the reply, unannounced
+  mock-hang-up          the connection is closed when the next request comes on it
+  mock-half-open        the connection takes the next request and is silent for ever
 
   mock-split-N          N bytes a write (mock-split-1: every byte alone)
   mock-one-write        the whole stream in one write

@@ -5,6 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+/// A throttled reply goes on after this.
+const BANDWIDTH_STEP: Duration = Duration::from_millis(20);
+
 /// How a reply ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
@@ -15,6 +18,22 @@ pub enum End {
     Reset,
     /// Never: silence until the client leaves.
     Stall,
+    /// As HTTP wants it, so long after the last byte.
+    Late(Duration),
+}
+
+/// What becomes of the connection after the reply. Nothing of it is announced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Afterwards {
+    /// It waits for the next request.
+    #[default]
+    Keep,
+    /// It is closed at once.
+    Close,
+    /// It is closed when the next request comes, which gets no answer.
+    HangUp,
+    /// It takes the next request and is silent for ever, as a connection is whose other end is gone.
+    Dead,
 }
 
 /// A reply to the byte.
@@ -30,6 +49,8 @@ pub struct Raw {
     pub pieces: Vec<(Duration, Bytes)>,
     /// What comes after the last piece.
     pub end: End,
+    /// What becomes of the connection.
+    pub afterwards: Afterwards,
 }
 
 impl Raw {
@@ -38,7 +59,14 @@ impl Raw {
     pub fn stream<B: Into<Bytes>>(pieces: impl IntoIterator<Item = B>) -> Self {
         let headers = vec![("content-type", "text/event-stream; charset=utf-8".to_owned())];
         let pieces = pieces.into_iter().map(|piece| (Duration::ZERO, piece.into())).collect();
-        Self { status: 200, headers, header_delay: Duration::ZERO, pieces, end: End::Polite }
+        Self {
+            status: 200,
+            headers,
+            header_delay: Duration::ZERO,
+            pieces,
+            end: End::Polite,
+            afterwards: Afterwards::Keep,
+        }
     }
 
     /// A JSON body with its length.
@@ -46,7 +74,8 @@ impl Raw {
     pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
         let body = body.into();
         let headers = vec![("content-type", "application/json".to_owned()), ("content-length", body.len().to_string())];
-        Self { status, headers, header_delay: Duration::ZERO, pieces: vec![(Duration::ZERO, body)], end: End::Polite }
+        let pieces = vec![(Duration::ZERO, body)];
+        Self { status, headers, header_delay: Duration::ZERO, pieces, end: End::Polite, afterwards: Afterwards::Keep }
     }
 
     /// An error in OpenAI's shape.
@@ -87,6 +116,32 @@ impl Raw {
                 delay = Duration::ZERO;
             }
         }
+    }
+
+    /// Every piece at so many bytes a second, in steps of [`BANDWIDTH_STEP`].
+    pub(super) fn throttle(&mut self, bytes_a_second: u64) {
+        let step = bytes_a_second * u64::try_from(BANDWIDTH_STEP.as_millis()).unwrap_or(1) / 1_000;
+        self.split(usize::try_from(step).unwrap_or(usize::MAX).max(1));
+        self.pieces.iter_mut().for_each(|(delay, _)| *delay += BANDWIDTH_STEP);
+    }
+
+    /// Each piece later by something up to `most`: another time for each, and the same in every run.
+    pub(super) fn jitter(&mut self, most: Duration) {
+        let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+        for (at, (delay, _)) in self.pieces.iter_mut().enumerate() {
+            let mixed = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            *delay += Duration::from_millis(mixed % most);
+        }
+    }
+
+    /// So many bytes of the body, then a reset.
+    pub(super) fn reset_after(&mut self, mut bytes: usize) {
+        self.pieces.retain_mut(|(_, piece)| {
+            piece.truncate(bytes);
+            bytes -= piece.len();
+            !piece.is_empty()
+        });
+        self.end = End::Reset;
     }
 
     /// The headers as HTTP has them; a name or value that HTTP does not allow is left out.

@@ -1,7 +1,6 @@
 //! The server: takes connections, records requests, sends replies.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -19,6 +18,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use super::chat;
 use super::embed;
 use super::record::{Log, Recorded};
-use super::reply::{End, Raw};
+use super::reply::{Afterwards, End, Raw};
 use super::rerank;
 use super::script::Script;
 use super::socket::Socket;
@@ -140,20 +140,48 @@ pub async fn start(
 async fn serve(stream: TcpStream, state: Arc<State>) {
     // Small writes are the point of a mock; a socket that does not take the option still works.
     let _ = stream.set_nodelay(true);
-    let reset = Arc::new(AtomicBool::new(false));
-    let io = TokioIo::new(Socket { stream, reset: Arc::clone(&reset) });
-    let service = service_fn(move |request| answer(request, Arc::clone(&state), Arc::clone(&reset)));
+    let connection = Arc::new(Connection::default());
+    let reset = Arc::clone(&connection.reset);
+    let io = TokioIo::new(Socket { stream, reset });
+    let close = Arc::clone(&connection);
+    let service = service_fn(move |request| answer(request, Arc::clone(&state), Arc::clone(&connection)));
+    let serving = http1::Builder::new().serve_connection(io, service);
+    tokio::pin!(serving);
     // A client that leaves is an error here; it was counted.
-    let _ = http1::Builder::new().serve_connection(io, service).await;
+    tokio::select! {
+        _ = serving.as_mut() => return,
+        () = close.close.notified() => serving.as_mut().graceful_shutdown(),
+    }
+    let _ = serving.await;
+}
+
+/// What one connection is to do.
+#[derive(Default)]
+struct Connection {
+    reset: Arc<AtomicBool>,
+    /// Of the newest reply.
+    afterwards: Mutex<Afterwards>,
+    close: Notify,
+}
+
+impl Connection {
+    fn afterwards(&self) -> Afterwards {
+        *self.afterwards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Cancel safe: a request that is dropped half way is counted by its guard.
 async fn answer(
     request: Request<Incoming>,
     state: Arc<State>,
-    reset: Arc<AtomicBool>,
-) -> Result<Response<ReplyBody>, Infallible> {
-    let guard = Guard { state: Arc::clone(&state), finished: false };
+    connection: Arc<Connection>,
+) -> Result<Response<ReplyBody>, Cut> {
+    match connection.afterwards() {
+        Afterwards::Keep | Afterwards::Close => {}
+        Afterwards::HangUp => return Err(Cut),
+        Afterwards::Dead => std::future::pending().await,
+    }
+    let guard = Guard { state: Arc::clone(&state), connection: Arc::clone(&connection), finished: false };
     let (head, body) = request.into_parts();
     let raw = match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Err(_) => Raw::error(413, "the body is too large, or was not sent to its end"),
@@ -169,6 +197,8 @@ async fn answer(
     }
     let headers = raw.header_map();
     let length = headers.get("content-length").and_then(|v| v.to_str().ok()?.parse().ok());
+    *connection.afterwards.lock().unwrap_or_else(PoisonError::into_inner) = raw.afterwards;
+    let reset = Arc::clone(&connection.reset);
     let body = ReplyBody { pieces: raw.pieces.into(), end: raw.end, length, reset, sleep: None, yielded: true, guard };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(raw.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -217,14 +247,18 @@ fn echo(request: &Recorded) -> Raw {
     Raw::json(200, body.to_string())
 }
 
-/// Counts a reply that was not sent to its end.
+/// Counts a reply that was not sent to its end, and closes the connection after one that was, where it is to be closed.
 struct Guard {
     state: Arc<State>,
+    connection: Arc<Connection>,
     finished: bool,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        if self.connection.afterwards() == Afterwards::Close {
+            self.connection.close.notify_one();
+        }
         if !self.finished {
             self.state.log.cancelled.fetch_add(1, Ordering::Relaxed);
         }
@@ -272,6 +306,12 @@ impl Body for ReplyBody {
         }
         match this.end {
             End::Stall => Poll::Pending,
+            End::Late(wait) => {
+                let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait)));
+                std::task::ready!(sleep.as_mut().poll(cx));
+                this.guard.finished = true;
+                Poll::Ready(None)
+            }
             End::Polite => {
                 this.guard.finished = true;
                 Poll::Ready(None)
