@@ -7,6 +7,7 @@ pub(crate) mod binary;
 pub(crate) mod client;
 pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod raw;
 pub(crate) mod sse;
 pub(crate) mod stack;
 

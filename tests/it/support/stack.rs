@@ -54,9 +54,22 @@ pub(crate) struct Builder {
     providers: String,
     more: String,
     folder: Option<TempDir>,
+    env: MapEnv,
 }
 
 impl Builder {
+    /// A variable of the environment.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.set(name, value);
+        self
+    }
+
+    /// A file that the configuration may name.
+    pub(crate) fn file(mut self, name: &str, text: &str) -> Self {
+        self.env.files.insert(PathBuf::from(name), text.to_owned());
+        self
+    }
+
     /// A further upstream; the first is `${UPSTREAM}`, the next `${UPSTREAM_2}`, and so on.
     pub(crate) fn upstream(mut self, script: Script) -> Self {
         self.scripts.push(script);
@@ -141,7 +154,7 @@ impl Builder {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = self.folder.unwrap_or_else(|| tempfile::tempdir().unwrap());
         let (tracker, stop_upstreams) = (TaskTracker::new(), CancellationToken::new());
-        let mut env = MapEnv::default();
+        let mut env = self.env;
         env.set("KEY", KEY);
         env.set("PROVIDER_KEY", PROVIDER_KEY);
         env.set("DATA", folder.path().to_str().unwrap());
@@ -200,6 +213,7 @@ impl Stack {
             providers: ONE_PROVIDER.to_owned(),
             more: String::new(),
             folder: None,
+            env: MapEnv::default(),
         }
     }
 
@@ -261,23 +275,26 @@ async fn closed_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// Variables from a map; no files.
+/// Variables and files from maps.
 #[derive(Default)]
-struct MapEnv(HashMap<String, String>);
+struct MapEnv {
+    vars: HashMap<String, String>,
+    files: HashMap<PathBuf, String>,
+}
 
 impl MapEnv {
     fn set(&mut self, name: &str, value: &str) {
-        self.0.insert(name.to_owned(), value.to_owned());
+        self.vars.insert(name.to_owned(), value.to_owned());
     }
 }
 
 impl Env for MapEnv {
     fn var(&self, name: &str) -> Option<String> {
-        self.0.get(name).cloned()
+        self.vars.get(name).cloned()
     }
 
-    fn file(&self, _: &Path) -> io::Result<String> {
-        Err(io::ErrorKind::NotFound.into())
+    fn file(&self, path: &Path) -> io::Result<String> {
+        self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 

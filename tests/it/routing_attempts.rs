@@ -1,0 +1,257 @@
+//! Attempts: keys in turn, repeats, cool-down, the table of failures, the bounds of it all.
+
+use std::time::{Duration, Instant};
+
+use backstory::mock::{Raw, Script};
+use serde_json::json;
+
+use crate::support::raw::{REPLY, RawServer, Step, json_answer};
+use crate::support::{Got, Stack, log, until};
+
+const TWO_KEYS: &str = "[[providers]]\nname = \"p\"\nbase_url = \"${UPSTREAM}\"\napi_keys = [\"sk-first-0123456789\", \"sk-second-0123456789\"]\ndefault = true\n";
+
+async fn ask(stack: &Stack, model: &str) -> Got {
+    let body = json!({"model": model, "messages": [{"role": "user", "content": "Hello there"}]});
+    stack.chat(body.to_string()).user("ann").send().await
+}
+
+fn attempts(got: &Got) -> u32 {
+    got.header("x-backstory-target").rsplit_once('=').unwrap().1.parse().unwrap()
+}
+
+/// A 429 with this Retry-After, in seconds.
+fn limited(seconds: &str) -> Script {
+    let mut raw = Raw::error(429, "slow down");
+    raw.headers.retain(|(name, _)| *name != "retry-after");
+    Script::Raw(raw.with_header("retry-after", seconds))
+}
+
+/// The keys that the first upstream got, in order.
+fn keys_sent(stack: &Stack) -> Vec<String> {
+    let key = |request: &backstory::mock::Recorded| {
+        request
+            .header("authorization")
+            .unwrap()
+            .strip_prefix("Bearer sk-")
+            .unwrap()
+            .split('-')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    stack.upstream().requests().iter().map(key).collect()
+}
+
+#[tokio::test]
+async fn several_keys_are_taken_in_turn() {
+    let stack = Stack::of(Script::Model).providers(TWO_KEYS).start().await;
+    for _ in 0..4 {
+        ask(&stack, "mock").await.must_be(200);
+    }
+    assert_eq!(keys_sent(&stack), ["first", "second", "first", "second"]);
+}
+
+// Design, doubt 6: cool-down is per (target, credential).
+#[tokio::test]
+async fn a_limited_key_is_left_alone_and_the_other_one_answers() {
+    let script = Script::from_fn(|request| match request.header("authorization") {
+        Some("Bearer sk-first-0123456789") => limited("60"),
+        _ => Script::Model,
+    });
+    let stack = Stack::of(script).providers(TWO_KEYS).start().await;
+    assert_eq!(attempts(&ask(&stack, "mock").await.must_be(200)), 2, "the other key is asked at once");
+    for _ in 0..3 {
+        assert_eq!(attempts(&ask(&stack, "mock").await.must_be(200)), 1);
+    }
+    assert_eq!(keys_sent(&stack), ["first", "second", "second", "second", "second"]);
+}
+
+// BerriAI/litellm#18731: the log says which key by its number, never the key.
+#[tokio::test]
+async fn a_refused_key_is_taken_out_and_the_log_says_which_by_its_number() {
+    let script = Script::from_fn(|request| match request.header("authorization") {
+        Some("Bearer sk-refused-0123456789") => Script::As("mock-error-401"),
+        _ => Script::Model,
+    });
+    let providers = TWO_KEYS.replace("\"p\"", "\"refusing\"").replace("sk-first", "sk-refused");
+    let stack = Stack::of(script).providers(&providers).start().await;
+    for _ in 0..4 {
+        ask(&stack, "mock").await.must_be(200);
+    }
+    assert_eq!(keys_sent(&stack).iter().filter(|key| *key == "refused").count(), 1);
+    assert!(log::contains("provider=\"refusing\" key=1"), "its number is in the log");
+    assert!(!log::contains("sk-refused-0123456789"));
+    let metrics = stack.ask("GET", "/metrics").send().await;
+    assert!(metrics.text().contains("backstory_upstream_keys_refused_total 1"));
+    // With both refused the client is told so by upstream itself, and neither key shows.
+    stack.upstream().set_script(Script::As("mock-error-401"));
+    let got = ask(&stack, "mock").await.must_be(401);
+    assert!(got.text().contains("***") && !got.text().contains("sk-"), "{}", got.text());
+}
+
+// BerriAI/litellm#3646, PR#34836; #27823.
+#[tokio::test]
+async fn a_cooling_target_is_skipped_and_when_all_cool_nobody_is_asked() {
+    let stack = Stack::of(limited("30")).upstream(Script::Model).chain(2).start().await;
+    assert_eq!(attempts(&ask(&stack, "chain").await.must_be(200)), 2);
+    assert_eq!(attempts(&ask(&stack, "chain").await.must_be(200)), 1, "the first one cools");
+    assert_eq!(stack.upstreams[0].accepted(), 1);
+    let metrics = stack.ask("GET", "/metrics").send().await;
+    assert!(metrics.text().contains("backstory_target_cooling{target=\"p1/mock\"} 1"), "{}", metrics.text());
+
+    let stack = Stack::of(limited("30")).upstream(limited("7")).chain(2).start().await;
+    ask(&stack, "chain").await.must_be(429);
+    let got = ask(&stack, "chain").await;
+    assert_eq!(got.header("retry-after"), "7", "the soonest");
+    assert_eq!(got.must_be_error(429)["type"], "rate_limit_error");
+    assert_eq!((stack.upstreams[0].accepted(), stack.upstreams[1].accepted()), (1, 1));
+}
+
+#[tokio::test]
+async fn when_not_all_were_limited_it_is_503() {
+    let stack = Stack::of(limited("30"))
+        .upstream(Script::As("mock-error-500"))
+        .chain(2)
+        .with("[retry]\nattempts = 3")
+        .start()
+        .await;
+    // Three failures in a row of the second one, within one request.
+    ask(&stack, "chain").await.must_be(500);
+    let error = ask(&stack, "chain").await.must_be_error(503);
+    assert_eq!(error["code"], "overloaded");
+}
+
+// After its cool-down a target is probed by one request; others go to the next target meanwhile.
+#[tokio::test]
+async fn a_target_that_cooled_is_probed_by_one_request_at_a_time() {
+    let stack = Stack::of(Script::Raw(Raw::error(429, "no").with_header("retry-after-ms", "1")))
+        .upstream(Script::Model)
+        .chain(2)
+        .start()
+        .await;
+    ask(&stack, "chain").await.must_be(200);
+    // Its cool-down is over at once; now it takes its time to answer.
+    stack.upstreams[0].set_script(Script::As("mock-late-header-400"));
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let all = futures_util::future::join_all((0..6).map(|_| ask(&stack, "chain"))).await;
+    let by_first = all.iter().filter(|got| got.header("x-backstory-target").starts_with("p1/")).count();
+    assert_eq!(by_first, 1, "the probe");
+    assert_eq!(stack.upstreams[0].accepted(), 2);
+    // It answered: it is open for all again.
+    stack.upstreams[0].set_script(Script::Model);
+    assert_eq!(ask(&stack, "chain").await.header("x-backstory-target"), "p1/mock; attempts=1");
+}
+
+// Retry-After in its form as a date, read against upstream's own clock.
+#[tokio::test]
+async fn a_repeat_waits_as_long_as_upstream_asks_in_either_form() {
+    let busy = |headers: &str| {
+        let body = r#"{"error":{"message":"busy"}}"#;
+        let head = format!("HTTP/1.1 503 Busy\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        format!("{head}{headers}\r\n{body}")
+    };
+    for headers in
+        ["retry-after: 1\r\n", "date: Sun, 06 Nov 1994 08:49:37 GMT\r\nretry-after: Sun, 06 Nov 1994 08:49:38 GMT\r\n"]
+    {
+        let first = busy(headers);
+        let server =
+            RawServer::start(move |n| Step::Say(if n == 0 { first.clone() } else { json_answer("", REPLY) })).await;
+        let stack = Stack::of(Script::Model)
+            .env("RAW", &server.base_url())
+            .providers("[[providers]]\nname = \"raw\"\nbase_url = \"${RAW}\"\ndefault = true\n")
+            .with("[retry]\nattempts = 2")
+            .start()
+            .await;
+        let begun = Instant::now();
+        let got = ask(&stack, "m").await.must_be(200);
+        assert_eq!(attempts(&got), 2);
+        assert!(begun.elapsed() >= Duration::from_secs(1), "{:?} after {headers}", begun.elapsed());
+    }
+}
+
+// A wait that nobody would sit out is left to the client, with upstream's own words.
+#[tokio::test]
+async fn a_wait_that_is_too_long_is_passed_to_the_client() {
+    let stack = Stack::of(Script::Raw(Raw::error(503, "much later").with_header("retry-after", "3000")))
+        .with("[retry]\nattempts = 3")
+        .start()
+        .await;
+    let got = ask(&stack, "mock").await.must_be(503);
+    assert_eq!((got.header("retry-after"), stack.upstream().accepted()), ("3000", 1));
+}
+
+#[tokio::test]
+async fn the_table_says_what_follows_on_which_failure() {
+    let table = "[retry]\nattempts = 2\n[retry.on]\n\"400\" = \"next\"\n\"5xx\" = \"stop\"\n\"503\" = \"next\"\n\"404\" = \"same\"\ntimeout = \"stop\"\n[timeouts]\nheader_ms = 200\n";
+    for (model, asked_first, status) in [
+        ("mock-error-400", 1, 200),
+        ("mock-error-500", 1, 500),
+        ("mock-error-503", 1, 200),
+        ("mock-error-404", 2, 200),
+        ("mock-stall-header", 1, 504),
+    ] {
+        let stack = Stack::of(Script::As(model)).upstream(Script::Model).chain(2).with(table).start().await;
+        ask(&stack, "chain").await.must_be(status);
+        assert_eq!(stack.upstreams[0].accepted(), asked_first, "{model}");
+        assert_eq!(stack.upstreams[1].accepted() > 0, status == 200, "{model}");
+    }
+}
+
+#[tokio::test]
+async fn all_tries_of_a_request_have_a_bound() {
+    let failing = || Script::As("mock-error-500");
+    let stack = Stack::of(failing())
+        .upstream(failing())
+        .upstream(Script::Model)
+        .chain(3)
+        .with("[retry]\nattempts = 3\nmax_total = 4")
+        .start()
+        .await;
+    let got = ask(&stack, "chain").await.must_be(500);
+    assert_eq!(attempts(&got), 4);
+    assert_eq!(stack.upstreams.iter().map(|upstream| upstream.accepted()).collect::<Vec<_>>(), [3, 1, 0]);
+}
+
+// A kept connection that its server closes at the very moment at which it is used again.
+#[tokio::test]
+async fn a_kept_connection_that_was_just_closed_is_replaced_once() {
+    let stack = Stack::of(Script::As("mock-hang-up")).start().await;
+    for _ in 0..3 {
+        assert_eq!(attempts(&ask(&stack, "mock").await.must_be(200)), 1, "it is no attempt more");
+    }
+    assert_eq!(stack.upstream().connections(), 3);
+    // A server that always hangs up is asked twice, and that is all.
+    let server = RawServer::start(|_| Step::SayAndClose(String::new())).await;
+    let stack = Stack::of(Script::Model)
+        .env("RAW", &server.base_url())
+        .providers("[[providers]]\nname = \"raw\"\nbase_url = \"${RAW}\"\ndefault = true\n")
+        .start()
+        .await;
+    assert_eq!(ask(&stack, "m").await.must_be_error(502)["code"], "upstream_unreachable");
+    assert_eq!(server.accepted(), 2);
+}
+
+// A connection whose other end is gone says nothing: the header timeout finds out, and the next target answers.
+#[tokio::test]
+async fn a_half_open_connection_costs_the_header_timeout_and_no_answer() {
+    let stack = Stack::of(Script::As("mock-half-open"))
+        .upstream(Script::Model)
+        .chain(2)
+        .with("[timeouts]\nheader_ms = 300")
+        .start()
+        .await;
+    assert_eq!(ask(&stack, "chain").await.header("x-backstory-target"), "p1/mock; attempts=1");
+    assert_eq!(ask(&stack, "chain").await.header("x-backstory-target"), "p2/mock; attempts=2");
+}
+
+// Each attempt is in the header, in a span with its outcome, and in the metric.
+#[tokio::test]
+async fn attempts_are_visible() {
+    let stack = Stack::of(Script::As("mock-error-500")).upstream(Script::Model).chain(2).start().await;
+    assert_eq!(attempts(&ask(&stack, "chain").await.must_be(200)), 2);
+    until("the span is logged", || log::contains("backstory.outcome=\"status\"")).await;
+    let metrics = stack.ask("GET", "/metrics").send().await;
+    for line in ["{outcome=\"5xx\"} 1", "{outcome=\"ok\"} 1"] {
+        assert!(metrics.text().contains(&format!("backstory_upstream_attempts_total{line}")), "{line}");
+    }
+}
