@@ -58,6 +58,7 @@ def main():
         sys.exit(f"a gateway did not end well on SIGTERM: exit codes {stopped}")
     run("kill -9", [sys.executable, "-B", str(HERE / "python" / "crash.py")])
     run("a real small model", [sys.executable, "-B", str(HERE / "real-model" / "two_conversations.py")])
+    run("a real small model beside mocks", [sys.executable, "-B", str(HERE / "real-model" / "beside_mocks.py")])
 
 
 if __name__ == "__main__":
