@@ -169,7 +169,7 @@ impl UpstreamBody {
     }
 
     /// This body as one event of a stream; of a very long one the first 4 MB.
-    pub(super) fn as_event(self) -> Self {
+    pub(super) fn into_event(self) -> Self {
         Self::with(Inner::Event(Box::new(self)), BodyLimits::default())
     }
 

@@ -207,8 +207,8 @@ impl<'a> Edit<'a> {
             let members: Vec<_> =
                 scan::members(self.text, value).map(|member| (name_of(self.text, member), member)).collect();
             let mut edit = Edit::new(self.text, value, &members, self.patches);
-            for at in 0..members.len() {
-                edit.change(at, rules.get(&*members[at].0));
+            for (at, (name, _)) in members.iter().enumerate() {
+                edit.change(at, rules.get(&**name));
             }
             for (name, rule) in rules {
                 if !members.iter().any(|(own, _)| own == name) {

@@ -11,15 +11,17 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use tracing::{Instrument, Span};
 
+use super::Shared;
 use super::look::is_sse;
 use super::prepare::Prepared;
-use super::send::{Failure, Outcome};
-use super::walk::{Attempted, Walk};
+use super::send::{AskedToWait, Failure, Outcome};
+use super::walk::{Attempted, Walk, outcome_text};
 use crate::exchange::{Recalled, Routed};
 use crate::upstream::body::UpstreamBody;
 use crate::upstream::lanes::Lane;
 use crate::upstream::passthrough::unanswered;
 use crate::upstream::plan::Target;
+use crate::upstream::retry::{On, Then};
 use crate::wire::fault;
 
 type Trying = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -43,17 +45,26 @@ impl Walk<'_> {
         };
         let key = lane.key;
         let trying = async move { shared.attempt(&request, &target_of, sent, key, false).await };
-        let mut trying: Trying = Box::pin(trying.instrument(span));
+        let mut trying: Trying = Box::pin(trying.instrument(span.clone()));
         match tokio::time::timeout(silence, &mut trying).await {
-            Ok(outcome) => Attempted::Ended(Box::new(outcome), lane),
+            Ok(outcome) => {
+                span.record("backstory.outcome", outcome_text(&outcome));
+                Attempted::Ended(Box::new(outcome), lane)
+            }
             Err(_) => Attempted::Late(Box::new(self.begun(target, kept, lane, trying))),
         }
     }
 
     /// The reply that has begun.
-    fn begun(&self, target: &Target, sent: Prepared, lane: Lane, trying: Trying) -> Routed<UpstreamBody> {
+    fn begun(&self, target: &Arc<Target>, sent: Prepared, lane: Lane, trying: Trying) -> Routed<UpstreamBody> {
         let every = self.shared.timeouts.keepalive_before_header;
-        let body = UpstreamBody::late(Box::pin(async move { stream_of(trying.await, &lane) }), every);
+        let (shared, target_of, n_targets) = (Arc::clone(self.shared), Arc::clone(target), self.plan.len());
+        let body = async move {
+            let outcome = trying.await;
+            shared.note_late(&target_of, &lane, &outcome, n_targets);
+            stream_of(outcome)
+        };
+        let body = UpstreamBody::late(Box::pin(body), every);
         let mut response = Response::new(body);
         *response.status_mut() = StatusCode::OK;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -61,17 +72,31 @@ impl Walk<'_> {
     }
 }
 
+impl Shared {
+    /// Notes how an attempt went whose stream had begun without it.
+    fn note_late(&self, target: &Target, lane: &Lane, outcome: &Outcome, n_targets: usize) {
+        let (on, asked) = match outcome {
+            Ok(_) | Err(Failure::Overflow(..)) => return lane.succeeded(),
+            Err(Failure::Answer(answer, on)) => (*on, answer.0.extensions().get().map(|AskedToWait(wait)| *wait)),
+            Err(Failure::None(error)) => (On::error(error), None),
+        };
+        match self.retry.on.then(on, target.provider.is_clients_own()) {
+            Then::Stop => lane.succeeded(),
+            Then::Same | Then::Next => self.note(target, lane, on, asked, n_targets),
+        }
+    }
+}
+
 /// What the stream goes on with: upstream's own, or one event that says why there is none.
-fn stream_of(outcome: Outcome, lane: &Lane) -> UpstreamBody {
+fn stream_of(outcome: Outcome) -> UpstreamBody {
     match outcome {
         Ok((answer, _)) => {
-            lane.succeeded();
             let sse = is_sse(&answer);
             let body = answer.into_body();
             // A reply that is no stream is one event: whole, and as upstream wrote it.
-            if sse { body } else { body.as_event() }
+            if sse { body } else { body.into_event() }
         }
-        Err(Failure::Answer(answer, _) | Failure::Overflow(answer, _)) => answer.0.into_body().as_event(),
+        Err(Failure::Answer(answer, _) | Failure::Overflow(answer, _)) => answer.0.into_body().into_event(),
         Err(Failure::None(error)) => UpstreamBody::of(fault::event(&unanswered(&error))),
     }
 }

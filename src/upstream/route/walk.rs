@@ -34,7 +34,7 @@ const LONGEST_WAIT_WITH_OTHERS: Duration = Duration::from_secs(2);
 pub(super) struct Walk<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) request: &'a Recalled<()>,
-    plan: &'a [Arc<Target>],
+    pub(super) plan: &'a [Arc<Target>],
     /// The place of the target that is visited.
     at: usize,
     /// Attempts made.
@@ -107,6 +107,26 @@ impl Shared {
     /// The window of a target that is in force.
     pub(super) fn window(&self, target: &Target, call: &Call) -> Option<usize> {
         target.window(self.learned.known(target, call.stamp.at).window)
+    }
+
+    /// Cools what failed, where somebody else remains (design, doubt 6: of `n_targets`); a key that was refused is left out.
+    pub(super) fn note(&self, target: &Target, lane: &Lane, on: On, asked: Option<Duration>, n_targets: usize) {
+        let several_keys = target.lanes.len() > 1;
+        let now = now_ms();
+        if several_keys && on == On::Status(401) && target.provider.keys().refuse(lane.key, now) {
+            tracing::warn!(
+                provider = target.provider.name,
+                key = lane.key + 1,
+                "the provider refuses this key (401): it is left out for {} minutes",
+                REFUSED.as_secs() / 60
+            );
+            self.metrics.keys_refused.inc();
+        }
+        if n_targets < 2 && !(several_keys && on.is_about_key()) {
+            return;
+        }
+        let why = if on == On::Status(429) { Failed::Limited } else { Failed::Otherwise };
+        lane.failed(why, asked, self.retry.cooldown, now);
     }
 
     pub(super) fn routed(
@@ -280,7 +300,7 @@ impl<'a> Walk<'a> {
             lane.succeeded();
             return Step::Stop;
         }
-        self.note(target, lane, on, asked);
+        self.shared.note(target, lane, on, asked, self.plan.len());
         if then == Then::Stop {
             return Step::Stop;
         }
@@ -302,26 +322,6 @@ impl<'a> Walk<'a> {
             }
         }
         Step::Onward
-    }
-
-    /// Cools what failed, where somebody else remains (design, doubt 6); a key that was refused is left out.
-    fn note(&self, target: &Target, lane: &Lane, on: On, asked: Option<Duration>) {
-        let several_keys = target.lanes.len() > 1;
-        let now = now_ms();
-        if several_keys && on == On::Status(401) && target.provider.keys().refuse(lane.key, now) {
-            tracing::warn!(
-                provider = target.provider.name,
-                key = lane.key + 1,
-                "the provider refuses this key (401): it is left out for {} minutes",
-                REFUSED.as_secs() / 60
-            );
-            self.shared.metrics.keys_refused.inc();
-        }
-        if self.plan.len() < 2 && !(several_keys && on.is_about_key()) {
-            return;
-        }
-        let why = if on == On::Status(429) { Failed::Limited } else { Failed::Otherwise };
-        lane.failed(why, asked, self.shared.retry.cooldown, now);
     }
 
     /// The request was larger than the target's window: on to one with a larger window, else cut for what was learned, once.
@@ -386,7 +386,8 @@ pub(super) enum Attempted {
     Late(Box<Routed<UpstreamBody>>),
 }
 
-fn outcome_text(outcome: &Outcome) -> &'static str {
+/// How an attempt ended, as its span says it.
+pub(super) fn outcome_text(outcome: &Outcome) -> &'static str {
     match outcome {
         Ok(_) => "ok",
         Err(Failure::Overflow(..)) => "overflow",
