@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 pub use build::{BuildError, Parts, build, policies, policy_changes};
 pub use embed::embedder;
+pub use routing::reach;
 
 use crate::access::{Keys, LimitTable, StoredKeys, Subjects};
 use crate::base::{Clock, Random};

@@ -28,14 +28,7 @@ pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let reach = Reach {
-            proxy: match &entry.proxy {
-                ProviderProxy::Environment => Proxy::Environment,
-                ProviderProxy::None => Proxy::None,
-                ProviderProxy::Url(url) => Proxy::Url(url.clone()),
-            },
-            ca: entry.ca.clone(),
-        };
+        let reach = reach(entry);
         let config = ProviderConfig {
             name: entry.name.clone(),
             base_url: entry.base_url.clone(),
@@ -54,6 +47,19 @@ pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>
         providers.insert(entry.name.clone(), Arc::new(provider));
     }
     Ok(providers)
+}
+
+/// What stands between us and a provider.
+#[must_use]
+pub fn reach(provider: &config::Provider) -> Reach {
+    Reach {
+        proxy: match &provider.proxy {
+            ProviderProxy::Environment => Proxy::Environment,
+            ProviderProxy::None => Proxy::None,
+            ProviderProxy::Url(url) => Proxy::Url(url.clone()),
+        },
+        ca: provider.ca.clone(),
+    }
 }
 
 /// Where the names of models lead.

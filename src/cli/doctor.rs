@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
-use crate::base::{Clock, SystemClock};
+use crate::app::reach;
+use crate::base::{Clock, Secret, SystemClock};
 use crate::config::{Config, Key, Provider, ProviderKey, SystemEnv, Unpriced};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{ScopeStore, StoredKey, SubjectUse, UpkeepStore};
@@ -43,7 +44,7 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
     findings.extend(store(&config).await);
     findings.extend(unbooked(&config).into_iter().map(warning));
     for provider in &config.providers {
-        findings.push(upstream(provider).await);
+        findings.extend(upstream(provider).await);
     }
     let healthy = findings.iter().all(|finding| finding.ok);
     for finding in findings {
@@ -189,26 +190,39 @@ fn suspects(uses: &[SubjectUse]) -> Vec<String> {
     told.collect()
 }
 
-/// An answer that refuses the key that we do not have is an answer: the host is there.
-async fn upstream(provider: &Provider) -> Finding {
+/// Every key of a provider is tried; keys are named by their numbers.
+async fn upstream(provider: &Provider) -> Vec<Finding> {
     let name = &provider.name;
-    let (key, clients_own) = match &provider.api_key {
-        ProviderKey::Own(key) => (Some(key), false),
-        ProviderKey::Several(keys) => (keys.first(), false),
-        ProviderKey::Client => (None, true),
-        ProviderKey::None => (None, false),
+    let keys: Vec<Option<&Secret>> = match &provider.api_key {
+        ProviderKey::Own(key) => vec![Some(key)],
+        ProviderKey::Several(keys) => keys.iter().map(Some).collect(),
+        ProviderKey::Client | ProviderKey::None => vec![None],
     };
-    match probe(&provider.base_url, key).await {
-        Ok(200..300) => good(format!("provider `{name}` answers")),
+    let mut findings = Vec::with_capacity(keys.len());
+    for (at, key) in keys.iter().enumerate() {
+        let called = if keys.len() > 1 { format!("{name}` (key {})", at + 1) } else { format!("{name}`") };
+        findings.push(answer(provider, &called, *key).await);
+    }
+    findings
+}
+
+/// An answer that refuses the key that we do not have is an answer: the host is there.
+async fn answer(provider: &Provider, called: &str, key: Option<&Secret>) -> Finding {
+    let clients_own = matches!(provider.api_key, ProviderKey::Client);
+    match probe(&provider.base_url, key, &reach(provider)).await {
+        Ok(200..300) => good(format!("provider `{called} answers")),
         Ok(400..500) if clients_own => {
-            good(format!("provider `{name}` answers; it wants the client's own key, as it should"))
+            good(format!("provider `{called} answers; it wants the client's own key, as it should"))
         }
         Ok(status @ (401 | 403)) => {
-            bad(format!("provider `{name}` refuses the configured API key ({status}); check api_key"))
+            bad(format!("provider `{called} refuses the configured API key ({status}); check api_key"))
         }
-        Ok(status) => good(format!("provider `{name}` answers with {status} to GET /models")),
+        Ok(status @ 300..400) => bad(format!(
+            "provider `{called} answers with a redirect ({status}), which is never followed; check base_url"
+        )),
+        Ok(status) => good(format!("provider `{called} answers with {status} to GET /models")),
         Err(reason) => bad(format!(
-            "provider `{name}` cannot be reached at {}: {reason}; check base_url and the network",
+            "provider `{called} cannot be reached at {}: {reason}; check base_url, proxy, ca_file and the network",
             provider.base_url
         )),
     }

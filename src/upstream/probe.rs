@@ -2,19 +2,29 @@
 
 use std::time::Duration;
 
+use reqwest::Url;
+
+use super::provider::Reach;
 use crate::base::Secret;
 
 /// How long a provider may take to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks for the list of models; returns the status, or why there was no answer.
+/// Asks for the list of models, the way that requests go; returns the status, or why there was no answer.
 ///
 /// # Errors
 /// A sentence without the URL: it may carry secrets.
-pub async fn probe(base_url: &str, key: Option<&Secret>) -> Result<u16, String> {
-    let client =
-        super::provider::client().timeout(PROBE_TIMEOUT).build().map_err(|error| error.without_url().to_string())?;
-    let mut request = client.get(format!("{}/models", base_url.trim_end_matches('/')));
+pub async fn probe(base_url: &str, key: Option<&Secret>, reach: &Reach) -> Result<u16, String> {
+    let url = format!("{}/models", base_url.trim_end_matches('/'));
+    let url = Url::parse(&url).map_err(|error| error.to_string())?;
+    let client = reach
+        .apply(super::provider::client(), &url)
+        .map_err(|error| error.causes().unwrap_or_else(|| error.to_string()))?
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(PROBE_TIMEOUT)
+        .build()
+        .map_err(|error| error.without_url().to_string())?;
+    let mut request = client.get(url);
     if let Some(key) = key {
         request = request.bearer_auth(key.expose());
     }
