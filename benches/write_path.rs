@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use backstory::base::{Clock, EpisodeId, ExchangeId, Random, SeededRandom, SystemClock};
+use backstory::base::{Clock, EpisodeId, ExchangeId, Random, SeededRandom, SystemClock, Time};
 use backstory::extract::{DecideInput, decide};
 use backstory::jobs::{AtOnce, DecideArgs, ExtractLearner, FactSource, LearnObserver, Learner};
 use backstory::memory::{Fact, KeySchema, Said, Scope, Speaker, Turn};
 use backstory::recall::{Recall, RecallConfig};
 use backstory::store::sqlite::{SqliteOptions, SqliteStore};
 use backstory::store::{Claim, Finished, Learned, Shown, StateKey, Store, StoreError, TurnState};
+use backstory::store::{UsageOutcome, UsageRow, UsageStore, UsageTimes, UsageTokens};
+use backstory::tokens::Cost;
 
 /// As in the gateway.
 #[global_allocator]
@@ -21,6 +23,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Exchanges in one group: about what gathers while a group is committed under load.
 const GROUP: u128 = 32;
+/// Rows of usage in one group.
+const USAGE_GROUP: usize = 128;
 /// Exchanges in all.
 const EXCHANGES: u128 = 9_600;
 
@@ -45,6 +49,8 @@ fn main() {
         }
         title("of it");
         decide_alone();
+        title("exchanges that leave nothing but what they used");
+        book().await;
     });
 }
 
@@ -159,6 +165,42 @@ fn input<'a>(args: &'a DecideArgs<'_>, ids: &'a dyn Random) -> DecideInput<'a> {
     }
 }
 
+/// The journal's part of the store, in groups as under load.
+async fn book() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = SqliteStore::open(SqliteOptions::file(dir.path().join("bench.db"))).await.expect("a store");
+    let rows: Vec<UsageRow> = (0..EXCHANGES).map(|n| used(n, SystemClock.now())).collect();
+    let mut spent = Spent::default();
+    for group in rows.chunks(USAGE_GROUP) {
+        spent.add(store.book(group)).await.expect("booked");
+    }
+    spent.print("book", EXCHANGES);
+}
+
+fn used(n: u128, at: Time) -> UsageRow {
+    UsageRow {
+        exchange: ExchangeId((at.0 as u128) << 80 | n),
+        at,
+        tenant: "bench".into(),
+        namespace: "default".into(),
+        key: "team-a".into(),
+        subject: None,
+        conversation: None,
+        operation: "chat",
+        model: "assistant".to_owned(),
+        target: Some("openai/gpt-4o-mini".to_owned()),
+        attempts: 1,
+        stream: false,
+        status: 200,
+        outcome: UsageOutcome::Complete,
+        tokens: UsageTokens { input: 150, output: 20, ..UsageTokens::default() },
+        cost: Some(Cost::from_nanos(34_500)),
+        memory_cost: Some(Cost::default()),
+        saved: Some(Cost::default()),
+        times: UsageTimes { total_us: 900, first_us: Some(800), overhead_us: 60 },
+    }
+}
+
 /// The pure part of learning, without the store.
 fn decide_alone() {
     let ids = SeededRandom::new(2);
@@ -241,7 +283,7 @@ fn finished(n: u128, scope: &Scope, all: &[&str]) -> Finished {
         turn: Some(turn),
         shown: Some(shown),
         state: Some(state),
-        usage: None,
+        usage: Some(Box::new(used(n, at))),
     }
 }
 

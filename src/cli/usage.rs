@@ -8,6 +8,7 @@ use super::keys::open;
 use super::{ConfigArgs, complain, say};
 use crate::admin::usage::{Format, MAX_GROUPS, csv, json, read, table, text};
 use crate::base::Secret;
+use crate::config::SystemEnv;
 use crate::upstream::OwnGateway;
 
 const EXAMPLES: &str = "\
@@ -75,6 +76,13 @@ async fn answer(args: &UsageArgs) -> Result<String, String> {
         return remote(url, args, &pairs).await;
     }
     let config = args.config.load().map_err(|errors| errors.to_string())?;
+    let path = config.database(&SystemEnv);
+    if !path.exists() {
+        return Err(format!(
+            "there is no database at {}; name its folder with --data or --config, or use --url",
+            path.display()
+        ));
+    }
     let store = open(&config).await?;
     let table = table(&store, &asked.query).await;
     store.close().await;

@@ -11,6 +11,8 @@ use crate::wire::{Reply, Role, Usage};
 
 /// The status of an exchange whose client left before there was an answer, as some servers log it. Nobody sees it on the wire.
 const CLIENT_GONE: u16 = 499;
+/// The status where no target answered in time.
+const UPSTREAM_TIMEOUT: u16 = 504;
 /// Of a text whose tokens we count ourselves so much is read, in bytes; more is taken to be like its beginning.
 const COUNTED_BYTES: usize = 16 * 1024;
 /// Bytes of a token, where nothing was counted.
@@ -101,9 +103,10 @@ fn outcome(course: Course<'_>, attempts: u32) -> UsageOutcome {
 fn tokens(call: &Call, sent: Option<&Sent>, course: Course<'_>, counter: &Counter) -> UsageTokens {
     let Some(sent) = sent else { return UsageTokens::default() };
     let ending = match course {
+        // Who was too slow for us may have worked all the same, as for a client that left.
+        Course::Unanswered(UPSTREAM_TIMEOUT) | Course::Gone => None,
         // Nobody charges for an error.
         Course::Unanswered(_) | Course::Error(_) => return UsageTokens::default(),
-        Course::Gone => None,
         Course::Reply(ending) => Some(ending),
     };
     let counted = UsageTokens { memory: sent.memory, cut: sent.cut, ..UsageTokens::default() };

@@ -146,7 +146,7 @@ impl Tee {
                 self.out.extend(relay.end(how));
                 // Nothing can be said inside a JSON body that broke off: the connection is broken as well.
                 self.error = error;
-                how == StreamEnd::Clean
+                relay.verdict().is_complete()
             }
         };
         self.finish(complete);

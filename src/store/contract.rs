@@ -141,6 +141,7 @@ macro_rules! contract_suite {
                       of_very_many_targets_the_oldest_are_forgotten }
             usage { what_was_booked_is_summed_up_in_order
                     a_row_is_booked_once
+                    a_row_like_most_is_booked_as_it_is
                     groups_come_in_pieces_and_only_of_what_was_asked
                     what_has_no_price_is_in_no_amount
                     what_was_learned_from_is_booked_with_it

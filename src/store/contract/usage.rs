@@ -145,6 +145,35 @@ pub(crate) async fn groups_come_in_pieces_and_only_of_what_was_asked(store: &dyn
     assert_eq!(store.usage(&nothing).await.unwrap()[0].sums, UsageSums::default());
 }
 
+/// Most rows tell less than the others.
+pub(crate) async fn a_row_like_most_is_booked_as_it_is(store: &dyn Store) {
+    let full = row(0, "a", None);
+    let ordinary = UsageRow {
+        attempts: 1,
+        tokens: UsageTokens { input: 7, output: 3, ..UsageTokens::default() },
+        memory_cost: Some(Cost::default()),
+        saved: Some(Cost::default()),
+        ..row(1, "a", None)
+    };
+    store.book(&[full, ordinary.clone(), UsageRow { cost: None, ..row(2, "a", None) }]).await.unwrap();
+    let query = UsageQuery { only: vec![(UsageBy::Exchange, ordinary.exchange.to_string())], ..by(&UsageBy::ALL) };
+    let found = store.usage(&query).await.unwrap().remove(0);
+    let expected = UsageSums {
+        exchanges: 1,
+        attempts: 1,
+        input: 7,
+        output: 3,
+        cost: Cost::from_nanos(1_500),
+        total_us: 9_000,
+        first_us: 3_000,
+        n_first: 1,
+        overhead_us: 50,
+        ..UsageSums::default()
+    };
+    assert_eq!(found.sums, expected);
+    assert_eq!(found.of[UsageBy::ALL.len() - 1].as_deref(), Some("complete"));
+}
+
 pub(crate) async fn what_has_no_price_is_in_no_amount(store: &dyn Store) {
     let unpriced = UsageRow { cost: None, memory_cost: None, saved: None, ..row(1, "a", None) };
     store.book(&[row(0, "a", None), unpriced]).await.unwrap();

@@ -16,7 +16,9 @@ use super::script::Bound;
 use super::{SqliteStore, commit};
 use crate::base::{ExchangeId, Time};
 use crate::memory::Scope;
-use crate::store::{StoreError, UsageBy, UsageGroup, UsageQuery, UsageRow, UsageStore, UsageSums};
+use crate::store::{
+    StoreError, UsageBy, UsageGroup, UsageOutcome, UsageQuery, UsageRow, UsageStore, UsageSums, UsageTokens,
+};
 use crate::tokens::Cost;
 
 /// The columns, in the order of [`bind`].
@@ -32,16 +34,26 @@ pub(super) const HEAD: &str = concat!("INSERT OR FAIL INTO usage (", columns!(),
 /// How many columns there are.
 pub(super) const N_COLUMNS: usize = 28;
 
+/// Of a row that is like most, all else has its default. Fewer values to bind cost that much less, and there is one row for each
+/// request that the gateway answers.
+const ORDINARY: &str = "exchange, at, tenant, namespace, key, operation, model, target, stream, input, output, cost, \
+     total_us, first_us, overhead_us";
+/// How many columns that are.
+const N_ORDINARY: usize = 15;
+
 /// How many rows one statement takes: as many as possible of the largest, then of the next. Each statement is prepared once.
 const SIZES: [usize; 4] = [64, 16, 4, 1];
 
-static INSERTS: LazyLock<[String; 4]> = LazyLock::new(|| {
+static INSERTS: LazyLock<[String; 4]> = LazyLock::new(|| inserts(columns!(), N_COLUMNS));
+static ORDINARY_INSERTS: LazyLock<[String; 4]> = LazyLock::new(|| inserts(ORDINARY, N_ORDINARY));
+
+fn inserts(columns: &str, n_columns: usize) -> [String; 4] {
     SIZES.map(|size| {
-        let row = format!("({})", ["?"; N_COLUMNS].join(","));
+        let row = format!("({})", vec!["?"; n_columns].join(","));
         let rows = vec![row; size].join(",");
-        format!(concat!("INSERT INTO usage (", columns!(), ") VALUES {} ON CONFLICT (exchange) DO NOTHING"), rows)
+        format!("INSERT INTO usage ({columns}) VALUES {rows} ON CONFLICT (exchange) DO NOTHING")
     })
-});
+}
 
 const ERASED: &str = "
     SELECT s.key, s.erased_at FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value)
@@ -89,6 +101,37 @@ pub(super) fn bind(bound: Bound, row: &UsageRow) -> Bound {
         .bind(whole(times.total_us))
         .bind(times.first_us.map(whole))
         .bind(whole(times.overhead_us))
+}
+
+/// Whether all but the columns of [`ORDINARY`] have their default.
+fn is_ordinary(row: &UsageRow) -> bool {
+    let nothing = Some(Cost::default());
+    let tokens = UsageTokens { input: row.tokens.input, output: row.tokens.output, ..UsageTokens::default() };
+    row.tokens == tokens
+        && (row.attempts, row.status, row.outcome) == (1, 200, UsageOutcome::Complete)
+        && (row.memory_cost, row.saved) == (nothing, nothing)
+        && row.subject.is_none()
+        && row.conversation.is_none()
+}
+
+/// Binds a row that [`is_ordinary`].
+fn bind_ordinary(bound: Bound, row: &UsageRow) -> Bound {
+    bound
+        .bind(row.exchange.to_string())
+        .bind(row.at.0)
+        .bind(row.tenant.to_string())
+        .bind(row.namespace.to_string())
+        .bind(row.key.to_string())
+        .bind(row.operation)
+        .bind(row.model.clone())
+        .bind(row.target.clone())
+        .bind(row.stream)
+        .bind(whole(row.tokens.input))
+        .bind(whole(row.tokens.output))
+        .bind(row.cost.map(|cost| whole(cost.nanos)))
+        .bind(whole(row.times.total_us))
+        .bind(row.times.first_us.map(whole))
+        .bind(whole(row.times.overhead_us))
 }
 
 /// The largest figure that is stored. Upstream may say anything, and the sum of a few thousand such rows must still be a number.
@@ -143,11 +186,22 @@ impl UsageStore for SqliteStore {
 }
 
 async fn insert(conn: &mut SqliteConnection, rows: &[UsageRow]) -> Result<(), StoreError> {
+    let (ordinary, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| is_ordinary(row));
+    insert_all(conn, &ordinary, &ORDINARY_INSERTS, bind_ordinary).await?;
+    insert_all(conn, &others, &INSERTS, bind).await
+}
+
+async fn insert_all(
+    conn: &mut SqliteConnection,
+    rows: &[&UsageRow],
+    inserts: &'static [String; 4],
+    bind: fn(Bound, &UsageRow) -> Bound,
+) -> Result<(), StoreError> {
     let mut left = rows;
-    for (size, sql) in SIZES.into_iter().zip(&*INSERTS) {
+    for (size, sql) in SIZES.into_iter().zip(inserts) {
         while left.len() >= size {
             let (now, later) = left.split_at(size);
-            let bound = now.iter().fold(sqlx::query(sql.as_str()), bind);
+            let bound = now.iter().fold(sqlx::query(sql.as_str()), |bound, row| bind(bound, row));
             bound.execute(&mut *conn).await.map_err(driver("book usage"))?;
             left = later;
         }
@@ -277,6 +331,7 @@ mod tests {
     #[test]
     fn a_row_binds_as_many_values_as_there_are_columns() {
         assert_eq!(columns!().split(',').count(), N_COLUMNS);
+        assert_eq!(ORDINARY.split(',').count(), N_ORDINARY);
         assert!(SIZES[0] * N_COLUMNS < 32_766, "more values than a statement takes");
     }
 
