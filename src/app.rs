@@ -163,11 +163,15 @@ impl App {
         }
     }
 
+    /// Whether what exchanges use cannot be written down just now.
+    fn books_fail(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.health().failing)
+    }
+
     /// Whether requests can be served, and how well; a JSON object for `/readyz`.
     #[must_use]
     pub fn readiness(&self) -> (StatusCode, String) {
-        let health = self.outbox.health();
-        let failing = health.failing_since.is_some();
+        let failing = self.outbox.health().failing_since.is_some() || self.books_fail();
         let (status, state) = if self.stop.is_cancelled() {
             (StatusCode::SERVICE_UNAVAILABLE, "stopping")
         } else if self.degraded.is_some() || failing {
@@ -178,7 +182,7 @@ impl App {
         };
         let store = match (&self.degraded, failing) {
             (Some(reason), _) => reason.as_str(),
-            (None, true) => "the store cannot be written; exchanges wait in memory",
+            (None, true) => "the store cannot be written; exchanges and what they used wait in memory",
             (None, false) => "ok",
         };
         (
@@ -190,7 +194,7 @@ impl App {
     /// Brings the gauges up to date that are read, not counted.
     pub async fn observe(&self) {
         let health = self.outbox.health();
-        self.metrics.set_store_degraded(self.degraded.is_some() || health.failing_since.is_some());
+        self.metrics.set_store_degraded(self.degraded.is_some() || health.failing_since.is_some() || self.books_fail());
         raise_to(&self.metrics.outbox_appended, health.appended_total);
         raise_to(&self.metrics.outbox_failed, health.failed_total);
         raise_to(&self.metrics.outbox_refused, health.refused_total);

@@ -320,10 +320,10 @@ impl Progress {
         *last = Some(Sent { overhead, ..sent });
     }
 
-    /// The last attempt; `None` when there was none.
+    /// Takes the last attempt out, when the exchange ends; `None` when there was none.
     #[must_use]
-    pub fn last(&self) -> Option<Sent> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn take(&self) -> Option<Sent> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Past<'a> {
 /// Makes the row of an exchange that has ended.
 pub(super) fn row(past: &Past<'_>, counter: &Counter) -> UsageRow {
     let Past { call, recall, course, now } = *past;
-    let sent = call.progress.last();
+    let sent = call.progress.take();
     let tokens = tokens(call, sent.as_ref(), course, counter);
     let price = sent.as_ref().and_then(|sent| sent.price);
     let cost = |tokens: u64| if tokens == 0 { Some(Cost::default()) } else { price.map(|p| p.input_cost(tokens)) };
@@ -202,4 +202,54 @@ fn clipped(model: &str) -> String {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::Encoding;
+    use crate::wire::{ChoiceReply, ToolCall};
+
+    fn tokens_of(output: &Output) -> u64 {
+        output.tokens(Encoding::O200k.into(), &Counter::new(1 << 16))
+    }
+
+    #[test]
+    fn all_that_a_model_says_is_output() {
+        let call = ToolCall { name: "weather".to_owned(), arguments: "{}".to_owned(), ..ToolCall::default() };
+        let choice = |text: &str| ChoiceReply { text: text.to_owned(), ..ChoiceReply::default() };
+        let calling = ChoiceReply { tool_calls: vec![call], ..choice("") };
+        let reply = Reply { choices: vec![choice("one two three"), calling], ..Reply::default() };
+        let called = Counter::new(1 << 16).text(Encoding::O200k, "weather{}") as u64;
+        assert_eq!(tokens_of(&Output::of(&reply, 999)), 3 + called);
+    }
+
+    #[test]
+    fn what_upstream_counted_is_not_counted_again() {
+        let choices = vec![ChoiceReply { text: "one two three".to_owned(), ..ChoiceReply::default() }];
+        let reply = Reply { choices, usage: Some(Usage::default()), ..Reply::default() };
+        assert_eq!(Output::of(&reply, 0), Output::default());
+    }
+
+    #[test]
+    fn what_was_not_kept_is_told_by_its_events_or_its_length() {
+        assert_eq!(tokens_of(&Output::of(&Reply { events: 12, ..Reply::default() }, 0)), 12);
+        assert_eq!(tokens_of(&Output::of(&Reply::default(), 400)), 100);
+    }
+
+    #[test]
+    fn a_long_text_is_taken_to_be_like_its_beginning() {
+        let counter = Counter::new(1 << 16);
+        let text = "word ".repeat(20_000);
+        let (all, told) = (20_000, count(&text, Encoding::O200k.into(), &counter));
+        assert!((all - 400..=all + 400).contains(&told), "{told}");
+        // Cut between characters.
+        assert!(count(&"語".repeat(20_000), Encoding::O200k.into(), &counter) > 1_000);
+    }
+
+    #[test]
+    fn a_name_that_a_client_made_up_is_short() {
+        assert_eq!(clipped(&"ü".repeat(100)).len(), 120);
+        assert_eq!(clipped("small"), "small");
+    }
 }

@@ -6,8 +6,9 @@ use super::*;
 use crate::base::{ManualClock, SeededRandom};
 use crate::memory::{Actor, FactStatus, SourceType, Speaker};
 use crate::store::contract::fixtures::{NOW, episode, insert, scope};
+use crate::store::contract::usage::row;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
-use crate::store::{EpisodeStore, FactStore, ScopeStore, UpkeepStore};
+use crate::store::{EpisodeStore, FactStore, ScopeStore, UpkeepStore, UsageQuery, UsageStore};
 
 struct Host {
     max_episodes: usize,
@@ -141,4 +142,23 @@ async fn a_mark_that_cannot_be_read_begins_anew() {
     bench.store.set_mark(MARK, "{\"began\": \"a later version\"}").await.unwrap();
     bench.step().await;
     assert_eq!(bench.told(), ["a"]);
+}
+
+#[tokio::test]
+async fn the_books_are_kept_for_so_many_days_however_many_rows_there_are() {
+    let config = SweepConfig { usage_days: 10, rows: 2, ..SweepConfig::default() };
+    let bench = Bench::new(config).await;
+    let rows: Vec<_> = (0..20).map(|day| row(day, "k", None)).collect();
+    bench.store.book(&rows).await.unwrap();
+    bench.clock.set(rows[19].at);
+    bench.step().await;
+    let left = bench.store.usage(&UsageQuery { limit: 1, ..UsageQuery::default() }).await.unwrap();
+    assert_eq!(left[0].sums.exchanges, 11);
+
+    let keeping = Bench::new(SweepConfig { usage_days: 0, ..config }).await;
+    keeping.store.book(&rows).await.unwrap();
+    keeping.clock.set(rows[19].at);
+    keeping.step().await;
+    let left = keeping.store.usage(&UsageQuery { limit: 1, ..UsageQuery::default() }).await.unwrap();
+    assert_eq!(left[0].sums.exchanges, 20);
 }

@@ -182,6 +182,18 @@ fn odd_chunk() -> impl Strategy<Value = String> {
     })
 }
 
+#[test]
+fn of_a_text_that_is_not_kept_the_events_are_counted() {
+    let (mut full, mut light) = (Accumulator::new(), Accumulator::light());
+    for _ in 0..5 {
+        for books in [&mut full, &mut light] {
+            books.chunk(r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}"#);
+        }
+    }
+    light.chunk(r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":5}}"#);
+    assert_eq!((full.reply().events, light.reply().events), (0, 5));
+}
+
 proptest! {
     #[test]
     fn the_light_one_knows_what_the_full_one_knows(chunks in prop::collection::vec(odd_chunk(), 0..8)) {
