@@ -91,7 +91,8 @@ impl Tee {
             })))
         } else {
             let limit = if options.record || options.books { COLLECT_BYTES } else { 0 };
-            Relay::Json(Box::new(JsonRelay::new(options.record, limit).with_content_length(upstream.remaining())))
+            let relay = JsonRelay::new(options.record, limit).with_content_length(upstream.remaining());
+            Relay::Json(Box::new(if options.record { relay } else { relay.without_text() }))
         };
         Self {
             upstream,

@@ -18,6 +18,7 @@ pub struct JsonRelay {
     held: Bytes,
     copy: Option<Vec<u8>>,
     limit: usize,
+    light: bool,
     verdict: Verdict,
     reply: Reply,
 }
@@ -33,6 +34,7 @@ impl JsonRelay {
             held: Bytes::new(),
             copy: Some(Vec::new()),
             limit: collect_limit,
+            light: false,
             verdict: Verdict::Open,
             reply: Reply::default(),
         }
@@ -42,6 +44,13 @@ impl JsonRelay {
     #[must_use]
     pub fn with_content_length(mut self, bytes: Option<u64>) -> Self {
         self.content_length = bytes;
+        self
+    }
+
+    /// Reads the copy for usage, finish reasons and errors only: nobody wants the text.
+    #[must_use]
+    pub fn without_text(mut self) -> Self {
+        self.light = true;
         self
     }
 
@@ -73,7 +82,7 @@ impl JsonRelay {
         let copy = self.copy.take();
         self.verdict = if whole { Verdict::Complete } else { Verdict::Cut };
         if let Some(copy) = copy {
-            let mut books = Accumulator::new();
+            let mut books = if self.light { Accumulator::light() } else { Accumulator::new() };
             let seen = books.body(&copy);
             self.reply = books.into_reply();
             if seen.error {
