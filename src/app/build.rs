@@ -56,6 +56,9 @@ pub enum BuildError {
         #[source]
         source: std::io::Error,
     },
+    /// The embedding model cannot be used.
+    #[error("the embedding model cannot be used: {0}")]
+    Embedder(String),
     /// A provider cannot be set up.
     #[error("provider `{name}`: {reason}")]
     Provider {
@@ -91,7 +94,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let (tracker, stop, halt) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new());
     let providers = providers(config)?;
-    let embedder = embedder_of(&config.embeddings, &providers, &clock, &random);
+    let embedder = embedder_of(&config.embeddings, &providers, (&clock, &random), &metrics, &tracker).await?;
 
     let (store, degraded) = open_store(config, env).await?;
     let fresh = std::array::from_fn(|_| random.next_u64() as u8);

@@ -1,6 +1,6 @@
 //! What can be configured but not yet done by this build. `serve` refuses to start on any of it: nothing is silently ignored.
 
-use super::{Config, EmbeddingsEngine, ProviderKind, StoreUrl, VectorsEngine};
+use super::{Config, ProviderKind, StoreUrl, VectorsEngine};
 
 impl Config {
     /// Returns a sentence for each configured thing that this build cannot do; empty = it can do all of it.
@@ -29,10 +29,6 @@ impl Config {
         cannot(
             self.extract.keep_exchanges_days > 0,
             "extract.keep_exchanges_days: keeping raw exchanges is not supported yet; leave it out",
-        );
-        cannot(
-            self.embeddings.engine == EmbeddingsEngine::Local,
-            "embeddings.engine: \"local\" is not supported yet; use \"openai\", or \"off\": words find without it",
         );
         cannot(
             self.telemetry.otlp_endpoint.is_some(),

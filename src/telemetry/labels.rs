@@ -436,6 +436,16 @@ label! {
 }
 
 label! {
+    /// What a text is embedded for.
+    EmbedSide = "side" {
+        /// A question.
+        Query = "query",
+        /// What is stored to be found.
+        Document = "document",
+    }
+}
+
+label! {
     /// Whose limit it is.
     LimitOf = "of" {
         /// A key's.
@@ -446,6 +456,24 @@ label! {
         Tenant = "tenant",
         /// A model's, whoever asks for it.
         Model = "model",
+    }
+}
+
+label! {
+    /// What became of a text that was to be embedded.
+    EmbedOutcome = "outcome" {
+        /// It has a vector.
+        Ok = "ok",
+        /// It was embedded before.
+        Cached = "cached",
+        /// The embedder is busy, failing or too slow.
+        Later = "later",
+        /// The embedder refused it.
+        Refused = "refused",
+        /// What came was no vector.
+        Unusable = "unusable",
+        /// Nobody waited for it any longer: its deadline passed.
+        Abandoned = "abandoned",
     }
 }
 
@@ -485,6 +513,8 @@ mod tests {
         check::<OverflowOutcome>();
         check::<Limit>();
         check::<LimitOf>();
+        check::<EmbedSide>();
+        check::<EmbedOutcome>();
     }
 
     #[test]

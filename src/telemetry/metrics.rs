@@ -22,7 +22,7 @@ use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
     PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
-use super::labels::{Limit, LimitOf};
+use super::labels::{EmbedOutcome, EmbedSide, Limit, LimitOf};
 use super::targets::TargetGauges;
 
 /// The content type of [`Metrics::render`].
@@ -98,6 +98,27 @@ impl<A: Label, B: Label> Counters2<A, B> {
     #[must_use]
     pub fn get(&self, a: A, b: B) -> u64 {
         self.cells[a.index() * B::ALL.len() + b.index()].get()
+    }
+}
+
+/// A histogram for each value of a label.
+#[derive(Debug)]
+pub struct Histograms<L> {
+    cells: Vec<Histogram>,
+    label: PhantomData<L>,
+}
+
+impl<L: Label> Histograms<L> {
+    fn register(registry: &mut Registry, name: &str, help: &str, new: fn() -> Histogram) -> Self {
+        let family = Family::<LabelSet, Histogram>::new_with_constructor(new);
+        let cells = L::ALL.iter().map(|value| family.get_or_create_owned(&vec![(L::NAME, value.text())])).collect();
+        registry.register(name, help, family);
+        Self { cells, label: PhantomData }
+    }
+
+    /// Notes a value.
+    pub fn observe(&self, label: L, value: f64) {
+        self.cells[label.index()].observe(value);
     }
 }
 
@@ -199,6 +220,10 @@ pub struct Metrics {
     pub model_items: Counters<ItemOutcome>,
     /// Exchanges that the model is not asked about because too many wait.
     pub window_turns_refused: Counter,
+    /// Texts that were to be embedded, by what became of them.
+    pub embeds: Counters2<EmbedSide, EmbedOutcome>,
+    /// Time until the embedder answered, in seconds.
+    pub embed_seconds: Histograms<EmbedSide>,
     windows_waiting: Gauge,
     window_turns_waiting: Gauge,
     windows_capped: Gauge,
@@ -320,6 +345,10 @@ impl Metrics {
                 "window_turns_refused",
                 "Exchanges that the extraction model is not asked about because too many wait",
             ),
+            embeds: Counters2::register(&mut r, "embed", "Texts that were to be embedded, by what became of them"),
+            embed_seconds: Histograms::register(&mut r, "embed_seconds", "Time until the embedder answered", || {
+                Histogram::new(EMBED.iter().copied())
+            }),
             windows_waiting: gauge(&mut r, "windows_waiting", "Windows that wait for the extraction model"),
             window_turns_waiting: gauge(&mut r, "window_turns_waiting", "Exchanges in those windows"),
             windows_capped: gauge(&mut r, "windows_capped", "Windows of tenants whose tokens of the day are used up"),
@@ -407,6 +436,8 @@ pub fn raise_to(counter: &Counter, total: u64) {
 const FAST: &[f64] = &[0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
 /// Buckets from 10 ms to 5 min.
 const SLOW: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+/// Buckets from 1 ms to 1 min.
+const EMBED: &[f64] = &[0.001, 0.002_5, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 /// Buckets of a share.
 const SHARE: &[f64] = &[0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0];
 /// Buckets of a relative error.

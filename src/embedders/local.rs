@@ -1,0 +1,216 @@
+//! A model in the process: the engine `local`.
+//!
+//! The work runs on threads of its own, as many at a time as there are cores; questions go before stored texts, which are cut into small
+//! pieces of work and wait while a question is being answered.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use super::folder::{FolderError, Model};
+use crate::embed::{Embed, EmbedError, Generation, Side, to_unit_length};
+
+/// Tokens of stored texts that are computed at once: some milliseconds, for which a question may have to wait.
+const CHUNK_TOKENS: usize = 128;
+/// Questions that may wait; further ones are refused for now.
+const MAX_WAITING: usize = 256;
+/// Stored texts wait no longer than this for questions to end, so that they come to their turn on a busy machine too.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How a local model is run.
+#[derive(Clone, Debug, Default)]
+pub struct LocalConfig {
+    /// A name for the model; none = that of its folder.
+    pub name: Option<String>,
+    /// How many numbers its vectors must have; none = as many as it gives.
+    pub dimension: Option<u32>,
+    /// Put before every question.
+    pub query_prefix: String,
+    /// Put before every stored text.
+    pub document_prefix: String,
+}
+
+/// Runs a model of the BERT family from a folder.
+pub struct LocalEmbedder {
+    model: Arc<Model>,
+    generation: Generation,
+    tracker: TaskTracker,
+    queries: Semaphore,
+    documents: Semaphore,
+    /// Questions that run or wait, and who waits for there to be none.
+    asking: AtomicUsize,
+    quiet: Notify,
+}
+
+impl fmt::Debug for LocalEmbedder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalEmbedder")
+            .field("model", &self.model)
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LocalEmbedder {
+    /// Reads the model of a folder. Takes up to a few seconds, and blocks. Its work belongs to `tracker`.
+    ///
+    /// # Errors
+    /// A sentence that names the file, and says what to do: see [`FolderError`].
+    pub fn open(folder: &Path, config: LocalConfig, tracker: TaskTracker) -> Result<Self, FolderError> {
+        let model = Model::open(folder)?;
+        let gives = u32::try_from(model.encoder.hidden).unwrap_or(u32::MAX);
+        if let Some(wanted) = config.dimension.filter(|wanted| *wanted != gives) {
+            let problem = format!("its vectors have {gives} numbers, where {wanted} are configured");
+            return Err(FolderError { file: folder.to_owned(), problem });
+        }
+        let name = config.name.unwrap_or_else(|| {
+            folder.file_name().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
+        });
+        let generation = Generation {
+            // Other weights under the same name give other vectors.
+            model: format!("local/{name}@{}", model.hash),
+            dimension: Some(gives),
+            query_prefix: config.query_prefix,
+            document_prefix: config.document_prefix,
+        };
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Self {
+            model: Arc::new(model),
+            generation,
+            tracker,
+            queries: Semaphore::new(cores),
+            documents: Semaphore::new((cores / 2).max(1)),
+            asking: AtomicUsize::new(0),
+            quiet: Notify::new(),
+        })
+    }
+
+    async fn questions(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let asking = Asking::of(self)?;
+        let permit = self.queries.acquire().await;
+        let vectors = self.run(move |model| {
+            let ids: Vec<Vec<u32>> = texts.iter().map(|text| model.tokenizer.encode(text, model.tokens)).collect();
+            encode(model, &ids.iter().collect::<Vec<_>>())
+        });
+        let vectors = vectors.await;
+        drop((permit, asking));
+        vectors?
+    }
+
+    async fn stored(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let _permit = self.documents.acquire().await;
+        let ids = self
+            .run(move |model| texts.iter().map(|text| model.tokenizer.encode(text, model.tokens)).collect::<Vec<_>>())
+            .await?;
+        let mut out = vec![Vec::new(); ids.len()];
+        let ids = Arc::new(ids);
+        for chunk in chunks(&ids) {
+            self.until_quiet().await;
+            let (ids, places) = (Arc::clone(&ids), chunk.clone());
+            let vectors = self.run(move |model| encode(model, &places.iter().map(|at| &ids[*at]).collect::<Vec<_>>()));
+            for (place, vector) in chunk.into_iter().zip(vectors.await??) {
+                out[place] = vector;
+            }
+        }
+        Ok(out)
+    }
+
+    async fn until_quiet(&self) {
+        let quiet = async {
+            loop {
+                let woken = self.quiet.notified();
+                if self.asking.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                woken.await;
+            }
+        };
+        // Having waited long enough is no fault.
+        let _ = tokio::time::timeout(PATIENCE, quiet).await;
+    }
+
+    /// Runs work off the async threads. Work that has begun goes on to its end, which is near.
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce(&Model) -> T + Send + 'static) -> Result<T, EmbedError> {
+        let model = Arc::clone(&self.model);
+        let done = self.tracker.spawn_blocking(move || work(&model)).await;
+        done.map_err(|_| EmbedError::Unusable("the model broke off its work".to_owned()))
+    }
+}
+
+#[async_trait]
+impl Embed for LocalEmbedder {
+    fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    async fn embed(&self, side: Side, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let prefix = self.generation.prefix(side);
+        let texts = texts.iter().map(|text| format!("{prefix}{text}")).collect();
+        match side {
+            Side::Query => self.questions(texts).await,
+            Side::Document => self.stored(texts).await,
+        }
+    }
+}
+
+/// A question that runs or waits.
+struct Asking<'e>(&'e LocalEmbedder);
+
+impl<'e> Asking<'e> {
+    fn of(embedder: &'e LocalEmbedder) -> Result<Self, EmbedError> {
+        let before = embedder.asking.fetch_add(1, Ordering::AcqRel);
+        let asking = Self(embedder);
+        if before >= MAX_WAITING {
+            return Err(EmbedError::Later { reason: "too many questions wait".to_owned(), retry_after: None });
+        }
+        Ok(asking)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if self.0.asking.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.quiet.notify_waiters();
+        }
+    }
+}
+
+/// Places of texts that are computed together: of like length, and of no more than [`CHUNK_TOKENS`] unless one alone is longer.
+fn chunks(texts: &[Vec<u32>]) -> Vec<Vec<usize>> {
+    let mut places: Vec<usize> = (0..texts.len()).collect();
+    places.sort_by_key(|at| texts[*at].len());
+    let mut out: Vec<Vec<usize>> = Vec::new();
+    let mut tokens = CHUNK_TOKENS;
+    for at in places {
+        let size = texts[at].len();
+        match out.last_mut().filter(|_| tokens + size <= CHUNK_TOKENS) {
+            Some(chunk) => chunk.push(at),
+            None => {
+                out.push(vec![at]);
+                tokens = 0;
+            }
+        }
+        tokens += size;
+    }
+    out
+}
+
+fn encode(model: &Model, texts: &[&Vec<u32>]) -> Result<Vec<Vec<f32>>, EmbedError> {
+    // A tokenizer that puts nothing around a text has nothing to say of an empty one: that has the direction of the first token.
+    let texts: Vec<&[u32]> = texts.iter().map(|ids| if ids.is_empty() { &[0][..] } else { ids.as_slice() }).collect();
+    let mut vectors = model.encoder.encode(&texts);
+    if vectors.iter_mut().all(|vector| to_unit_length(vector)) {
+        Ok(vectors)
+    } else {
+        Err(EmbedError::Unusable("a vector without a direction".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
