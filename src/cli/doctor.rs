@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
-use crate::app::reach;
-use crate::base::{Clock, Secret, SystemClock};
+use crate::app::{Parts, embedder, reach};
+use crate::base::{Clock, Secret, SystemClock, SystemRandom};
 use crate::config::{Config, Key, Provider, ProviderKey, SystemEnv, Unpriced};
+use crate::embed::Side;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{ScopeStore, StoredKey, SubjectUse, UpkeepStore};
 use crate::tokens::ModelTable;
@@ -46,6 +49,7 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
     for provider in &config.providers {
         findings.extend(upstream(provider).await);
     }
+    findings.extend(embeddings(&config).await);
     let healthy = findings.iter().all(|finding| finding.ok);
     for finding in findings {
         let mark = match (finding.ok, finding.warns) {
@@ -226,6 +230,35 @@ async fn answer(provider: &Provider, called: &str, key: Option<&Secret>) -> Find
             provider.base_url
         )),
     }
+}
+
+/// Embeds one question, as recall does.
+async fn embeddings(config: &Config) -> Option<Finding> {
+    let parts = Parts { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
+    let embedder = match embedder(config, &parts).await {
+        Ok(embedder) => embedder?,
+        Err(error) => return Some(bad(error.to_string())),
+    };
+    let model = &embedder.generation().model;
+    let started = Instant::now();
+    let found = embedder.embed(Side::Query, &["What did I say about the weather?"]).await;
+    let took = started.elapsed();
+    Some(match found {
+        Ok(vectors) => {
+            let dimension = vectors.first().map_or(0, Vec::len);
+            let said =
+                format!("the embedder {model} answers with vectors of {dimension} numbers, in {} ms", took.as_millis());
+            if took > config.recall.deadline {
+                let deadline = config.recall.deadline.as_millis();
+                warning(format!(
+                    "{said}: longer than a recall may take ([recall] deadline_ms = {deadline}), so words alone may have to find"
+                ))
+            } else {
+                good(said)
+            }
+        }
+        Err(error) => bad(format!("the embedder {model}: {error}; words find without it")),
+    })
 }
 
 fn good(what: String) -> Finding {

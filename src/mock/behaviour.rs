@@ -50,6 +50,25 @@ pub(super) enum Stop {
     Polite,
 }
 
+/// What is wrong with an answer to a request for embeddings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Odd {
+    /// One vector too few.
+    Few,
+    /// A number that is none, as some servers write it: no JSON.
+    NaN,
+    /// The same as JSON has it: `null`.
+    Null,
+    /// Zeros only.
+    Zeros,
+    /// One number fewer than there should be.
+    OtherDimension,
+    /// A web page.
+    Html,
+    /// The last text first; that is right, as long as `index` is right.
+    Reversed,
+}
+
 /// Everything that a name can ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Behaviour {
@@ -83,6 +102,8 @@ pub(super) struct Behaviour {
     pub(super) tokens_percent: Option<u64>,
     /// Refuses prompts that are larger, as OpenAI does.
     pub(super) window: Option<u64>,
+    /// For embeddings only.
+    pub(super) odd: Option<Odd>,
 }
 
 impl Behaviour {
@@ -123,6 +144,20 @@ impl Behaviour {
         {
             if let Some(rest) = after(tail, word) {
                 self.afterwards = afterwards;
+                return rest;
+            }
+        }
+        for (word, odd) in [
+            ("few-vectors", Odd::Few),
+            ("nan", Odd::NaN),
+            ("null", Odd::Null),
+            ("zeros", Odd::Zeros),
+            ("other-dimension", Odd::OtherDimension),
+            ("html", Odd::Html),
+            ("reversed", Odd::Reversed),
+        ] {
+            if let Some(rest) = after(tail, word) {
+                self.odd = Some(odd);
                 return rest;
             }
         }

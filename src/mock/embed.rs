@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::behaviour::{Behaviour, Stop};
+use super::behaviour::{Behaviour, Odd, Stop};
 use super::record::Recorded;
 use super::reply::{End, Raw};
 
@@ -30,9 +30,17 @@ pub(super) fn reply(request: &Recorded, as_model: Option<&str>) -> Raw {
         }
         _ => return Raw::error(400, "`input` is required"),
     };
+    if let Some(window) = behaviour.window
+        && let Some(longest) = inputs.iter().map(|text| tokens(text)).max().filter(|most| *most > window)
+    {
+        return Raw::error(
+            400,
+            &format!("This model's maximum context length is {window} tokens, however you requested {longest} tokens."),
+        );
+    }
     let dimension = body["dimensions"].as_u64().map_or(DEFAULT_DIMENSION, |d| d.clamp(1, MAX_DIMENSION) as usize);
     let base64 = body["encoding_format"] == "base64";
-    let data: Vec<Value> = inputs
+    let mut data: Vec<Value> = inputs
         .iter()
         .enumerate()
         .map(|(index, text)| {
@@ -41,12 +49,17 @@ pub(super) fn reply(request: &Recorded, as_model: Option<&str>) -> Raw {
             json!({ "object": "embedding", "index": index, "embedding": embedding })
         })
         .collect();
-    let tokens: usize = inputs.iter().map(|text| text.len() / 4 + 1).sum();
+    let tokens: u64 = inputs.iter().map(|text| tokens(text)).sum();
+    behaviour.odd.into_iter().for_each(|odd| spoil(odd, &mut data));
     let body = json!({
         "object": "list", "data": data, "model": model,
         "usage": { "prompt_tokens": tokens, "total_tokens": tokens }
     });
-    let mut raw = Raw::json(200, body.to_string());
+    let mut raw = match behaviour.odd {
+        Some(Odd::Html) => Raw::json(200, "<!doctype html><title>Sign in</title>"),
+        Some(Odd::NaN) => Raw::json(200, body.to_string().replace("null", "NaN")),
+        _ => Raw::json(200, body.to_string()),
+    };
     raw.header_delay = behaviour.header_delay;
     if let Some(stop) = behaviour.stop {
         let half = raw.pieces[0].1.len() / 2;
@@ -54,6 +67,32 @@ pub(super) fn reply(request: &Recorded, as_model: Option<&str>) -> Raw {
         raw.end = if matches!(stop, Stop::Reset | Stop::ResetInLine) { End::Reset } else { End::Stall };
     }
     raw
+}
+
+fn tokens(text: &str) -> u64 {
+    text.len() as u64 / 4 + 1
+}
+
+/// Makes an answer wrong.
+fn spoil(odd: Odd, data: &mut Vec<Value>) {
+    match odd {
+        Odd::Few => {
+            data.pop();
+        }
+        Odd::Reversed => data.reverse(),
+        Odd::Html => {}
+        Odd::NaN | Odd::Null | Odd::Zeros | Odd::OtherDimension => {
+            for embedding in data.iter_mut().filter_map(|item| item["embedding"].as_array_mut()) {
+                match odd {
+                    Odd::Zeros => embedding.fill(0.into()),
+                    Odd::OtherDimension => {
+                        embedding.pop();
+                    }
+                    _ => embedding[0] = Value::Null,
+                }
+            }
+        }
+    }
 }
 
 /// A sum of one direction for each word, of length 1; Chinese counts by character.

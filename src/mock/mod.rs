@@ -88,6 +88,13 @@ The mock behaves as the name of the model says. Words may be joined: mock-echo-s
   mock-error-N          answers with status N in OpenAI's error shape (mock-error-429 has Retry-After)
   mock-error-200        an error inside a 200
 
+  mock-few-vectors      embeddings: one vector too few
+  mock-nan, mock-null   embeddings: a number that is none, as NaN or as null
+  mock-zeros            embeddings: zeros only
+  mock-other-dimension  embeddings: one number fewer than there should be
+  mock-html             embeddings: a web page
+  mock-reversed         embeddings: the last text first, with the right index
+
 A request that offers tools gets a call of the first tool when its newest message is the user's, and text after the
 result. With response_format it gets a JSON object. Endpoints: POST /v1/chat/completions, POST /v1/embeddings (vectors
 made of the words; texts that share words are near), GET /v1/models; any other path under /v1/ is echoed as JSON.

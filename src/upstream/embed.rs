@@ -161,8 +161,10 @@ impl ModelEmbedder {
 
     /// Takes the beginning of a text that was too long, and remembers how much of any may be sent.
     fn shorten(&self, text: &mut String, window: Option<usize>) {
-        let half = estimate_tokens(text) / 2;
-        let longest = window.map_or(half, |window| half.max((window as u64).saturating_mul(3) / 4).min(half * 2 - 1));
+        let size = estimate_tokens(text);
+        // The estimate may be off by a quarter; if it still was too long, half of it is tried.
+        let told = window.map(|window| (window as u64).saturating_mul(3) / 4).filter(|told| *told < size);
+        let longest = told.unwrap_or(size / 2);
         text.truncate(batch::beginning(text, longest).len());
         self.longest.fetch_min(longest.max(16), Ordering::Relaxed);
     }
