@@ -10,6 +10,7 @@ mod eval;
 mod explain;
 mod keys;
 mod mock;
+mod models;
 mod serve;
 mod transfer;
 mod usage;
@@ -50,6 +51,8 @@ enum Command {
     Export(transfer::ExportArgs),
     /// Takes memories into a running gateway: an export of ours, of ChatGPT or of mem0
     Import(transfer::ImportArgs),
+    /// Lists embedding models and downloads them
+    Models(models::ModelsArgs),
     /// Runs a scripted upstream, to see the whole loop without an API key
     Mock(mock::MockArgs),
 }
@@ -109,6 +112,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Eval(args) => eval::run(args),
         Command::Export(args) => on_runtime(transfer::export(args)),
         Command::Import(args) => on_runtime(transfer::import(args)),
+        Command::Models(args) => on_runtime(models::run(args)),
         Command::Mock(args) => on_runtime(mock::run(args)),
     }
 }

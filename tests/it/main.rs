@@ -10,6 +10,7 @@ mod bad_input;
 mod budget;
 mod context;
 mod digest;
+mod download;
 mod embedder;
 mod erasure;
 mod extraction;

@@ -1,0 +1,188 @@
+//! `backstory models`: embedding models for the engine `local`.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use tokio_util::task::TaskTracker;
+
+use super::{ConfigArgs, complain, say};
+use crate::config::SystemEnv;
+use crate::embed::Embed;
+use crate::embedders::{KNOWN_MODELS, LocalConfig, LocalEmbedder, MODEL_FILES, ModelSource};
+use crate::upstream::{Downloaded, Downloads};
+
+/// Arguments of `models`.
+#[derive(Debug, Args)]
+pub(super) struct ModelsArgs {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Lists the embedding models that are known by name
+    List,
+    /// Downloads an embedding model, once: for [embeddings] engine = "local"
+    Pull(PullArgs),
+}
+
+#[derive(Debug, Args)]
+struct PullArgs {
+    /// A name that `list` prints, hf:OWNER/NAME[@REVISION], or the https:// address of a folder with the files of a model
+    name: String,
+    /// Where to put it [default: models/NAME in the data folder]
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Base URL of the model hub, or of a mirror of it
+    #[arg(long, value_name = "URL", env = "BACKSTORY_MODEL_HUB", default_value = "https://huggingface.co")]
+    hub: String,
+}
+
+/// Runs one of the commands.
+pub(super) async fn run(args: ModelsArgs) -> ExitCode {
+    let pull = match args.what {
+        What::List => {
+            list();
+            return ExitCode::SUCCESS;
+        }
+        What::Pull(pull) => pull,
+    };
+    match pull.run(&args.config).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            complain(&problem);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list() {
+    for model in KNOWN_MODELS {
+        say(&format!(
+            "{:<14} {:>4} MB  {:<11} {}\n{:<14} {}",
+            model.name, model.megabytes, model.licence, model.languages, "", model.repository
+        ));
+    }
+    say(
+        "\nbackstory models pull NAME [--to DIR] downloads one. Any other model of the BERT family with model.safetensors and\n\
+         tokenizer.json is named hf:OWNER/NAME, or by the https:// address of its folder.",
+    );
+}
+
+impl PullArgs {
+    async fn run(self, config: &ConfigArgs) -> Result<(), String> {
+        let source = ModelSource::parse(&self.name, &self.hub)?;
+        let folder = match self.to {
+            Some(folder) => folder,
+            None => {
+                let config = config.load().map_err(|errors| errors.to_string())?;
+                config.data_folder(&SystemEnv).join("models").join(&source.folder)
+            }
+        };
+        if folder.exists() {
+            return match opened(&folder) {
+                Ok(_) => {
+                    say(&format!("{} is there already", folder.display()));
+                    Ok(())
+                }
+                Err(error) => Err(format!("{error}\nremove the folder, or choose another with --to DIR")),
+            };
+        }
+        // Everything is put together beside the folder, which gets its name when it is complete: a model is whole or not there.
+        let mut work = folder.clone().into_os_string();
+        work.push(".part");
+        let work = PathBuf::from(work);
+        download(&source, &work).await?;
+        let model = opened(&work)?;
+        std::fs::rename(&work, &folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        told(&source, &folder, model.generation().dimension.unwrap_or_default());
+        Ok(())
+    }
+}
+
+async fn download(source: &ModelSource, work: &Path) -> Result<(), String> {
+    let downloads = Downloads::new(&source.base_url)?;
+    let mut sums = String::new();
+    for (file, optional) in MODEL_FILES {
+        let to = work.join(file);
+        if let Some(folder) = to.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        }
+        if to.exists() {
+            continue;
+        }
+        let sha256 = source.known.and_then(|known| known.sha256).filter(|_| *file == "model.safetensors");
+        let url = format!("{}{file}", source.base_url);
+        let mut bar = Bar::of(file);
+        let fetched = downloads.fetch(&url, &to, sha256, &mut |have, total| bar.show(have, total)).await;
+        bar.end();
+        match fetched.map_err(|reason| format!("{url}: {reason}"))? {
+            Downloaded::NotThere if *optional => {}
+            Downloaded::NotThere => return Err(format!("{url} is not there: is it a model with safetensors?")),
+            Downloaded::Done { sha256, checked } => {
+                let note = if checked { "checked" } else { "nobody told what its SHA-256 must be" };
+                say(&format!("{file}: {note}"));
+                sums.push_str(&format!("{sha256}  {file}\n"));
+            }
+        }
+    }
+    let list = work.join("SHA256SUMS");
+    std::fs::write(&list, sums).map_err(|error| format!("{} cannot be written: {error}", list.display()))
+}
+
+fn opened(folder: &Path) -> Result<LocalEmbedder, String> {
+    LocalEmbedder::open(folder, LocalConfig::default(), TaskTracker::new()).map_err(|error| error.to_string())
+}
+
+/// What to write into the configuration.
+fn told(source: &ModelSource, folder: &Path, dimension: u32) {
+    let (query, document) = source.known.map_or(("", ""), |known| (known.query_prefix, known.document_prefix));
+    let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    say(&format!(
+        "\nit makes vectors of {dimension} numbers. For the configuration:\n\n[embeddings]\nengine = \"local\"\npath = {:?}\n\
+         query_prefix = {query:?}\ndocument_prefix = {document:?}",
+        path.display().to_string()
+    ));
+}
+
+/// How far a download is, on a terminal; a line at the end elsewhere.
+struct Bar {
+    file: &'static str,
+    terminal: bool,
+    /// The last thousandth that was shown.
+    shown: Option<u64>,
+}
+
+impl Bar {
+    fn of(file: &'static str) -> Self {
+        Self { file, terminal: std::io::stderr().is_terminal(), shown: None }
+    }
+
+    fn show(&mut self, have: u64, total: Option<u64>) {
+        let step = total.filter(|total| *total > 0).map_or(have >> 20, |total| have.saturating_mul(1000) / total);
+        if !self.terminal || self.shown == Some(step) {
+            return;
+        }
+        self.shown = Some(step);
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let text = match total {
+            Some(total) => {
+                let filled = usize::try_from(step / 25).unwrap_or(40).min(40);
+                format!("{:<40} {:.1} of {:.1} MB", "#".repeat(filled), megabytes(have), megabytes(total))
+            }
+            None => format!("{:.1} MB", megabytes(have)),
+        };
+        // A terminal that cannot be written to shows nothing, and nothing is lost.
+        let _ = write!(std::io::stderr().lock(), "\r{}: {text}", self.file);
+    }
+
+    fn end(&self) {
+        if self.shown.is_some() {
+            let _ = writeln!(std::io::stderr().lock());
+        }
+    }
+}
