@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -165,6 +166,13 @@ class Gateway(Process):
         if self.own_data:
             shutil.rmtree(self.data, ignore_errors=True)
         return code
+
+
+def free_port():
+    """A port that is free at this moment, for servers that cannot be told to choose one."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def request(url, method="GET", body=None, headers=None, timeout=10):

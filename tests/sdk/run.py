@@ -57,6 +57,7 @@ def main():
     if stopped != [0, 0, 0]:
         sys.exit(f"a gateway did not end well on SIGTERM: exit codes {stopped}")
     run("kill -9", [sys.executable, "-B", str(HERE / "python" / "crash.py")])
+    run("real embedding models", [sys.executable, "-B", str(HERE / "real-embedders" / "doctor.py")])
     run("a real small model", [sys.executable, "-B", str(HERE / "real-model" / "two_conversations.py")])
     run("a real small model beside mocks", [sys.executable, "-B", str(HERE / "real-model" / "beside_mocks.py")])
 
