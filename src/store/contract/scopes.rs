@@ -88,6 +88,7 @@ pub(crate) async fn erasure_takes_everything_and_counts_it(store: &dyn Store) {
         ("window_turns", 1),
         ("windows", 1),
         ("usage", 1),
+        ("vectors", 0),
     ];
     assert_eq!(erased.counts, expected.into_iter().collect());
 

@@ -38,6 +38,8 @@ const MAINTENANCE_BUSY: Duration = Duration::from_millis(100);
 
 const END_LEASES: &str = "UPDATE outbox SET owner = NULL, lease_until = NULL WHERE owner IS NOT NULL";
 
+const END_VECTOR_LEASES: &str = "UPDATE generations SET owner = NULL, lease_until = NULL WHERE owner IS NOT NULL";
+
 /// The salt of the tombstones.
 const TOMBSTONE_SALT: &str = "tombstones";
 
@@ -60,10 +62,9 @@ impl SqliteStore {
             let mut conn = write.acquire().await.map_err(driver("open the database"))?;
             migrate(&mut conn).await?;
             if alone {
-                sqlx::query(END_LEASES)
-                    .execute(&mut *conn)
-                    .await
-                    .map_err(driver("end the leases of dead processes"))?;
+                for sql in [END_LEASES, END_VECTOR_LEASES] {
+                    sqlx::query(sql).execute(&mut *conn).await.map_err(driver("end the leases of dead processes"))?;
+                }
             }
             salt(&mut conn).await?
         };

@@ -88,6 +88,9 @@ const FORGET: &str = "DELETE FROM generations WHERE number = ?1";
 
 type Row = (String, String, u32, String, i64, Option<Vec<u8>>, i64, Option<i64>, i64);
 
+/// Number of the change, tenant, namespace, subject, id and body of the episode, its vector.
+type DueRow = (i64, String, String, String, String, String, Option<Vec<u8>>);
+
 fn record((id, model, dimension, state, cursor, background, started_at, ready_at, used_at): Row) -> GenerationRecord {
     GenerationRecord {
         id,
@@ -188,7 +191,7 @@ impl VectorStore for SqliteStore {
             .fetch_one(&self.read)
             .await
             .map_err(driver("read what is to be embedded"))?;
-        let found: Vec<(i64, String, String, String, String, String, Option<Vec<u8>>)> = sqlx::query_as(DUE)
+        let found: Vec<DueRow> = sqlx::query_as(DUE)
             .bind(id)
             .bind(cursor)
             .bind(last)
