@@ -1,4 +1,4 @@
-//! Recall in scopes of 100 to 100,000 episodes, the analysis of a question, one insert, and a cold scope.
+//! Recall in scopes of 100 to 100,000 episodes by words, and by words and vectors, the analysis of a question, one insert, and a cold scope.
 //!
 //! Texts are made up: a vocabulary of 20,000 words whose frequencies follow Zipf's law, 8 to 40 words a turn, 20 turns a session. A
 //! question has 8 words, taken from one of the turns and from the vocabulary at large.
@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use backstory::base::{EpisodeId, ExchangeId, Random, SeededRandom, Time};
+use backstory::embed::Packed;
 use backstory::memory::{Episode, EpisodeKind, EpisodeStatus, Scope, Sensitivity, Speaker, text};
-use backstory::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source};
+use backstory::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source, Space};
 use backstory::store::{Learned, StoreError};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
@@ -100,6 +101,7 @@ fn queries(size: i64) -> Vec<Query> {
             exclude: Exclude::default(),
             said: Arc::default(),
             max_episodes: 5,
+            vector: None,
         }
     };
     (0..500).map(query).collect()
@@ -107,16 +109,7 @@ fn queries(size: i64) -> Vec<Query> {
 
 fn recall(criterion: &mut Criterion) {
     for size in [100, 1_000, 10_000, 100_000] {
-        let recall = recall_of(size);
-        let queries = queries(size);
-        percentiles(size, &recall, &queries);
-        let mut next = 0;
-        criterion.bench_function(&format!("recall/{size}"), |bencher| {
-            bencher.iter(|| {
-                next = (next + 1) % queries.len();
-                black_box(recall.recall_now(&queries[next]))
-            });
-        });
+        measure(criterion, &format!("recall/{size}"), &recall_of(size), &queries(size));
     }
 }
 
@@ -160,7 +153,9 @@ fn repeated(criterion: &mut Criterion) {
             now: Time(1_800_000_000_000),
             max_sensitivity: Sensitivity::Sensitive,
             exclude: Exclude::default(),
+            said: Arc::default(),
             max_episodes: 5,
+            vector: None,
         };
         let queries: Vec<Query> = (0..500).map(query).collect();
         let mut next = 0;
@@ -173,9 +168,63 @@ fn repeated(criterion: &mut Criterion) {
     }
 }
 
+const DIMENSION: usize = 384;
+
+/// A vector that is made of its words, as long as those of e5-small and MiniLM; like them it is never at right angles to another.
+fn vector(text: &str) -> Vec<f32> {
+    let mut sum = vec![1.5_f32; DIMENSION];
+    for word in text.split(' ') {
+        let seed = word.bytes().fold(7_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+        let random = SeededRandom::new(seed);
+        for numbers in sum.chunks_mut(8) {
+            let bytes = random.next_u64().to_le_bytes();
+            numbers.iter_mut().zip(bytes).for_each(|(sum, byte)| *sum += (f32::from(byte) - 127.5) / 127.5);
+        }
+    }
+    sum
+}
+
+fn space() -> Arc<Space> {
+    let texts = Space::texts();
+    let vectors = |texts: &[&str]| texts.iter().map(|text| vector(text)).collect::<Vec<_>>();
+    let written =
+        Space::write(&vectors(&texts.documents), &vectors(&texts.questions)).expect("texts are not all alike");
+    Arc::new(Space::read("bench", &written).expect("what was just written"))
+}
+
+/// The same by words and vectors; the vector of the question is made before.
+fn dense(criterion: &mut Criterion) {
+    let space = space();
+    for size in [1_000, 10_000, 100_000] {
+        let recall = recall_of(size);
+        recall.set_space(Some(Arc::clone(&space)));
+        for episodes in data(size).episodes.chunks(1_000) {
+            let vectors: Vec<_> =
+                episodes.iter().filter_map(|episode| Some((episode.id, Packed::of(&vector(&episode.text))?))).collect();
+            recall.embedded(&scope(), "bench", &vectors);
+        }
+        let mut queries = queries(size);
+        for query in &mut queries {
+            query.vector = Some(vector(&query.text).into());
+        }
+        measure(criterion, &format!("recall with vectors/{size}"), &recall, &queries);
+    }
+}
+
+fn measure(criterion: &mut Criterion, name: &str, recall: &Recall, queries: &[Query]) {
+    percentiles(name, recall, queries);
+    let mut next = 0;
+    criterion.bench_function(name, |bencher| {
+        bencher.iter(|| {
+            next = (next + 1) % queries.len();
+            black_box(recall.recall_now(&queries[next]))
+        });
+    });
+}
+
 /// Criterion tells the mean; a promise is made on the 99th percentile.
 #[expect(clippy::print_stderr, reason = "criterion has no place for a percentile")]
-fn percentiles(size: i64, recall: &Recall, queries: &[Query]) {
+fn percentiles(name: &str, recall: &Recall, queries: &[Query]) {
     let mut times: Vec<f64> = Vec::new();
     for query in queries.iter().chain(queries).chain(queries) {
         let start = Instant::now();
@@ -185,7 +234,7 @@ fn percentiles(size: i64, recall: &Recall, queries: &[Query]) {
     let mut times = times.split_off(queries.len());
     times.sort_by(f64::total_cmp);
     let at = |q: f64| times[(times.len() as f64 * q) as usize];
-    eprintln!("recall/{size}: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs", at(0.5), at(0.99), times[times.len() - 1]);
+    eprintln!("{name}: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs", at(0.5), at(0.99), times[times.len() - 1]);
 }
 
 fn analyse(criterion: &mut Criterion) {
@@ -235,5 +284,5 @@ fn cold(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, analyse, recall, repeated, insert, cold);
+criterion_group!(benches, analyse, recall, repeated, dense, insert, cold);
 criterion_main!(benches);

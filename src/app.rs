@@ -9,6 +9,7 @@ mod learn;
 mod limits;
 mod routing;
 mod summaries;
+mod vectors;
 mod windows;
 
 use std::collections::HashSet;
@@ -22,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use build::{BuildError, Parts, build, policies, policy_changes};
+pub use build::{BuildError, Parts, build, policies, policy_changes, recall_config};
 pub use embed::embedder;
 pub use routing::reach;
 
@@ -31,9 +32,9 @@ use crate::base::{Clock, Random};
 use crate::context::{Digests, Policies, Trails};
 use crate::conversation;
 use crate::embed::Embed;
-use crate::jobs::{Journal, LearnCounters, Outbox, Summaries, Sweep, WorkerCounters};
+use crate::jobs::{Journal, LearnCounters, Outbox, Summaries, Sweep, VectorStatus, WorkerCounters};
 use crate::memory::{Schemas, Scope};
-use crate::recall::{Knowledge, Recall};
+use crate::recall::{Knowledge, Questions, Recall};
 use crate::states::States;
 use crate::store::Store;
 use crate::telemetry::{LearnedAs, Metrics, Swept, raise_to};
@@ -58,6 +59,10 @@ pub struct App {
     pub embedder: Option<Arc<dyn Embed>>,
     /// The documents of namespaces, held in memory.
     pub knowledge: Arc<Knowledge>,
+    /// Makes those of questions, in time or not at all; `None` = words alone find.
+    pub questions: Option<Arc<Questions>>,
+    /// How the making of vectors stands; `None` = there is none.
+    pub vectors: Option<Arc<VectorStatus>>,
     /// Conversation states.
     pub states: Arc<States>,
     /// The keys of facts by namespace, with half-lives and critical keys as configured.
@@ -185,10 +190,12 @@ impl App {
             (None, true) => "the store cannot be written; exchanges and what they used wait in memory",
             (None, false) => "ok",
         };
-        (
-            status,
-            format!("{}\n", serde_json::json!({"status": state, "store": store, "version": env!("CARGO_PKG_VERSION")})),
-        )
+        let mut body = serde_json::json!({"status": state, "store": store, "version": env!("CARGO_PKG_VERSION")});
+        // Words find without vectors: that is worth a look, not an alarm.
+        if let Some(vectors) = &self.vectors {
+            body["vectors"] = vectors.text().into();
+        }
+        (status, format!("{body}\n"))
     }
 
     /// Brings the gauges up to date that are read, not counted.

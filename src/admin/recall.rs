@@ -1,6 +1,7 @@
 //! `POST /memory/v1/recall`: a question to memories, with their raw scores.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -20,6 +21,8 @@ use crate::telemetry::{Outcome, Route};
 
 /// Most episodes that are returned.
 const MAX_LIMIT: usize = 100;
+/// How long the vector of a question is waited for; no model waits for this answer.
+const VECTOR_WAIT: Duration = Duration::from_secs(2);
 /// Longest question, in characters; the rest of a longer one is passed over.
 const MAX_QUERY_CHARS: usize = 4_000;
 
@@ -69,7 +72,7 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
     };
     let mut scopes = vec![scope];
     scopes.extend(identity.also_read);
-    let query = Query {
+    let mut query = Query {
         scopes,
         text: question.query.chars().take(MAX_QUERY_CHARS).collect(),
         before: None,
@@ -78,7 +81,13 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
         exclude: Exclude::default(),
         said: Arc::default(),
         max_episodes: question.limit.unwrap_or(10).min(MAX_LIMIT),
+        vector: None,
     };
+    let questions = app.questions.as_ref().filter(|_| app.recall.space().is_some());
+    if let Some(questions) = questions {
+        query.vector = questions.vector(&query.text, VECTOR_WAIT).await;
+    }
+    let is_late = questions.is_some() && query.vector.is_none() && !query.text.trim().is_empty();
     let unavailable = |error| {
         GatewayError::new(ErrorKind::Overloaded, "memory cannot be read right now; try again").with_source(error)
     };
@@ -95,7 +104,12 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
         }))
         .collect();
     let data: Vec<Value> = episodes.iter().take(query.max_episodes).map(episode).collect();
-    Ok(json!({"data": data, "facts": facts, "passages": passages, "revision": found.revision, "next": null}))
+    let mut answer =
+        json!({"data": data, "facts": facts, "passages": passages, "revision": found.revision, "next": null});
+    if is_late {
+        answer["degraded"] = "vector".into();
+    }
+    Ok(answer)
 }
 
 fn passage(recalled: &RecalledPassage) -> Value {
@@ -129,6 +143,8 @@ fn raw(scores: &EpisodeScores) -> Value {
         "neighbours": scores.neighbours,
         "session": scores.session,
         "coverage": scores.coverage,
+        "dense_turn": scores.dense_turn,
+        "dense_neighbours": scores.dense_neighbours,
         "fused": scores.fused,
         "rerank": scores.rerank,
     })

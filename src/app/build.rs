@@ -14,6 +14,7 @@ use super::learn::{Cached, decide};
 use super::limits::limits;
 use super::routing::{providers, retry, routes, timeouts};
 use super::summaries::Bridge;
+use super::vectors::{VectorParts, vectors};
 use super::windows::Model;
 use super::{App, Settings};
 use crate::access::{StoredKeys, Subjects, keep_budgets};
@@ -159,7 +160,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         Arc::clone(&clock),
         Arc::clone(&random),
         outbox.appended(),
-        WorkerConfig::named(owner),
+        WorkerConfig::named(owner.clone()),
     );
     let worker_counters = worker.counters();
     let subjects = Arc::new(Subjects::default());
@@ -187,6 +188,16 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     if degraded.is_none() {
         tracker.spawn(Arc::clone(&sweep).run(halt.clone()));
         tracker.spawn(keep_subjects(Arc::clone(&subjects), Arc::clone(&store), Arc::clone(&clock), halt.clone()));
+    }
+
+    let mut questions = None;
+    let mut vector_status = None;
+    if let Some(embedder) = embedder.as_ref().filter(|_| degraded.is_none()) {
+        let parts = VectorParts { store: &store, recall: &recall, clock: &clock, random: &random, metrics: &metrics };
+        let (job, asks) = vectors(embedder, &parts, &owner);
+        vector_status = Some(job.status());
+        questions = Some(asks);
+        tracker.spawn(job.run(halt.clone()));
     }
 
     let stored_keys = (!config.is_client_mode()).then(|| {
@@ -279,6 +290,8 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         recall,
         embedder,
         knowledge,
+        questions,
+        vectors: vector_status,
         states,
         schemas,
         sweep,
@@ -362,7 +375,9 @@ fn reranker(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Reranker>,
     Ok(Some(Reranker::new(Arc::new(by), within, Arc::clone(metrics))))
 }
 
-fn recall_config(config: &Config) -> RecallConfig {
+/// How a configuration asks for memories to be found.
+#[must_use]
+pub fn recall_config(config: &Config) -> RecallConfig {
     let mut recall = RecallConfig::default();
     recall.max_episodes = config.recall.max_episodes as usize;
     recall.max_passages = config.recall.max_passages as usize;
@@ -370,7 +385,13 @@ fn recall_config(config: &Config) -> RecallConfig {
     recall.weights.turn = config.recall.weights.turn;
     recall.weights.neighbours = config.recall.weights.neighbours;
     recall.weights.session = config.recall.weights.session;
+    recall.weights.neighbours_long = config.recall.weights.neighbours_long;
+    recall.weights.session_long = config.recall.weights.session_long;
+    recall.weights.dense_turn = config.recall.weights.dense_turn;
+    recall.weights.dense_neighbours = config.recall.weights.dense_neighbours;
     recall.weights.assistant = config.recall.weights.assistant;
+    recall.weights.boost = config.recall.weights.boost;
+    recall.weights.speaker = config.recall.weights.speaker;
     recall.max_episodes_per_scope = config.memory.rules.max_episodes as usize;
     recall.cache_bytes = config.recall.cache_bytes;
     recall

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Subjects;
-use crate::base::Clock;
+use crate::base::{Clock, EpisodeId};
 use crate::config::Memory;
 use crate::jobs::SweepHost;
 use crate::memory::forget::ForgetRules;
@@ -30,6 +30,10 @@ impl Source for Tuned {
         data.facts.iter_mut().for_each(|fact| self.schemas.tune_fact(&scope.namespace, fact));
         data.episodes.iter_mut().for_each(|episode| self.schemas.tune_episode(&scope.namespace, episode));
         Ok(data)
+    }
+
+    async fn load_vectors(&self, scope: &Scope, generation: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
+        self.store.load_vectors(scope, generation).await
     }
 }
 

@@ -1,13 +1,17 @@
 //! `backstory eval`: measures what is remembered, offline.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{complain, say};
+use crate::app::{self, Parts};
+use crate::base::{SystemClock, SystemRandom};
+use crate::config::{Config, Overrides, SystemEnv};
 use crate::eval::extraction::{self, ExtractionArgs};
-use crate::eval::retrieval::{self, Input, RetrievalArgs};
+use crate::eval::retrieval::{self, Half, Input, RetrievalArgs, VectorArgs};
 use crate::recall::RecallConfig;
 
 /// Arguments of `eval`.
@@ -36,12 +40,40 @@ struct RetrievalOptions {
     /// Only the first N questions
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Only one half of the scopes: settings that were chosen on one are to be judged on the other
+    #[arg(long, value_name = "HALF")]
+    half: Option<HalfArg>,
+    /// Configuration file whose [recall] is measured [default: the built-in settings]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Who makes vectors: openai:URL:MODEL (URL up to and including /v1; its key, if any, in BACKSTORY_EMBEDDER_KEY), local:DIR, or
+    /// config for the [embeddings] of --config [default: nobody, words alone find]
+    #[arg(long, value_name = "SPEC")]
+    embedder: Option<String>,
+    /// Put before every question that is embedded
+    #[arg(long, value_name = "TEXT", requires = "embedder")]
+    query_prefix: Option<String>,
+    /// Put before every memory that is embedded
+    #[arg(long, value_name = "TEXT", requires = "embedder")]
+    document_prefix: Option<String>,
+    /// Keep the vectors there for the next time
+    #[arg(long, value_name = "FILE", requires = "embedder")]
+    vectors: Option<PathBuf>,
+    /// Without the boost for turns of the speaker asked about: most chats have no named speakers
+    #[arg(long)]
+    no_speaker: bool,
     /// Write a picture of recall over tokens (SVG) there
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum HalfArg {
+    First,
+    Second,
 }
 
 #[derive(Debug, Args)]
@@ -81,7 +113,7 @@ fn run_extraction(options: ExtractionOptions) -> ExitCode {
 }
 
 fn run_retrieval(options: RetrievalOptions) -> ExitCode {
-    let input = match (options.locomo, options.jsonl) {
+    let input = match (options.locomo.clone(), options.jsonl.clone()) {
         (Some(path), _) => Input::Locomo(path),
         (None, Some(path)) => Input::Jsonl(path),
         (None, None) => {
@@ -89,7 +121,21 @@ fn run_retrieval(options: RetrievalOptions) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let report = match retrieval::run(&RetrievalArgs { input, limit: options.limit, config: RecallConfig::default() }) {
+    let (mut config, vectors) = match settings(&options) {
+        Ok(settings) => settings,
+        Err(problem) => {
+            complain(&problem);
+            return ExitCode::FAILURE;
+        }
+    };
+    if options.no_speaker {
+        config.weights.speaker = 0.0;
+    }
+    let half = options.half.map(|half| match half {
+        HalfArg::First => Half::First,
+        HalfArg::Second => Half::Second,
+    });
+    let report = match retrieval::run(&RetrievalArgs { input, limit: options.limit, config, vectors, half }) {
         Ok(report) => report,
         Err(error) => {
             complain(&error.to_string());
@@ -108,4 +154,60 @@ fn run_retrieval(options: RetrievalOptions) -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// What is measured, and who makes vectors.
+fn settings(options: &RetrievalOptions) -> Result<(RecallConfig, Option<VectorArgs>), String> {
+    let parse = |text: &str| {
+        Config::parse(text, Path::new("--embedder"), &SystemEnv, &Overrides::default()).map_err(|e| e.to_string())
+    };
+    let file = options.config.as_deref();
+    let config =
+        file.map(|path| Config::load(Some(path), &SystemEnv)).transpose().map_err(|error| error.to_string())?;
+    let recall = config.as_ref().map_or_else(RecallConfig::default, app::recall_config);
+    let Some(spec) = &options.embedder else { return Ok((recall, None)) };
+    let config = match spec.split_once(':') {
+        None if spec == "config" => config.ok_or("--embedder config needs --config FILE")?,
+        Some(("openai", rest)) => {
+            let (url, model) = rest.rsplit_once(':').ok_or("--embedder openai:URL:MODEL")?;
+            parse(&with_prefixes(openai(url, model), options))?
+        }
+        Some(("local", folder)) => {
+            parse(&with_prefixes(format!("[embeddings]\nengine = \"local\"\npath = {}\n", quoted(folder)), options))?
+        }
+        _ => return Err(format!("--embedder {spec}: openai:URL:MODEL, local:DIR or config")),
+    };
+    let parts = Parts { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let embedder = runtime.block_on(app::embedder(&config, &parts)).map_err(|error| error.to_string())?;
+    let embedder = embedder.ok_or("nobody makes vectors: embeddings.engine is \"off\"")?;
+    Ok((recall, Some(VectorArgs { embedder, file: options.vectors.clone() })))
+}
+
+/// The configuration of an embedder behind an address.
+fn openai(url: &str, model: &str) -> String {
+    let key = match std::env::var_os("BACKSTORY_EMBEDDER_KEY") {
+        Some(_) => "api_key = \"${BACKSTORY_EMBEDDER_KEY}\"\n",
+        None => "",
+    };
+    format!(
+        "[[providers]]\nname = \"embedder\"\nbase_url = {}\ndefault = true\n{key}[embeddings]\nengine = \"openai\"\nprovider = \"embedder\"\nmodel = {}\n",
+        quoted(url),
+        quoted(model),
+    )
+}
+
+fn with_prefixes(mut toml: String, options: &RetrievalOptions) -> String {
+    for (key, prefix) in [("query_prefix", &options.query_prefix), ("document_prefix", &options.document_prefix)] {
+        if let Some(prefix) = prefix {
+            toml += &format!("{key} = {}\n", quoted(prefix));
+        }
+    }
+    toml
+}
+
+/// A string as TOML has it, which is how JSON has it; `$` stands for itself.
+fn quoted(text: &str) -> String {
+    serde_json::Value::String(text.replace("${", "$${")).to_string()
 }

@@ -43,6 +43,10 @@ pub struct RecallWeights {
     pub neighbours_long: f64,
     /// `session_long`: the same where turns are long.
     pub session_long: f64,
+    /// `dense_turn`: how near the turn's vector is, where there are vectors.
+    pub dense_turn: f64,
+    /// `dense_neighbours`: the same on average with its neighbours.
+    pub dense_neighbours: f64,
     /// `assistant`: what a turn of the assistant weighs beside the same words of the user.
     pub assistant: f64,
     /// `boost`: share that all boosts together may add or take.
@@ -58,7 +62,7 @@ impl Default for Recall {
             max_episodes: 5,
             max_passages: 3,
             knowledge_share: 0.5,
-            floor: 0.35,
+            floor: 0.4,
             cache_bytes: 256 << 20,
             weights: RecallWeights::default(),
         }
@@ -69,10 +73,12 @@ impl Default for RecallWeights {
     fn default() -> Self {
         Self {
             turn: 1.0,
-            neighbours: 1.2,
-            session: 1.0,
+            neighbours: 1.4,
+            session: 1.2,
             neighbours_long: 0.5,
             session_long: 0.3,
+            dense_turn: 1.0,
+            dense_neighbours: 1.0,
             assistant: 0.4,
             boost: 0.1,
             speaker: 0.1,
@@ -113,6 +119,8 @@ impl RecallWeights {
             session: s.number("session", default.session, WEIGHTS),
             neighbours_long: s.number("neighbours_long", default.neighbours_long, WEIGHTS),
             session_long: s.number("session_long", default.session_long, WEIGHTS),
+            dense_turn: s.number("dense_turn", default.dense_turn, WEIGHTS),
+            dense_neighbours: s.number("dense_neighbours", default.dense_neighbours, WEIGHTS),
             assistant: s.number("assistant", default.assistant, WEIGHTS),
             boost: s.number("boost", default.boost, 0.0..=0.5),
             speaker: s.number("speaker", default.speaker, 0.0..=0.5),

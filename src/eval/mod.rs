@@ -2,7 +2,8 @@
 //!
 //! [`retrieval`] reads data sets from files given by the caller, feeds them through the very index that live traffic uses, asks every
 //! question, and reports what was found, how early, within how many tokens, and how often something was shown that should not have been.
-//! [`extraction`] plays conversations and compares what was learned with what should have been. Neither touches a store or the network.
+//! [`extraction`] plays conversations and compares what was learned with what should have been. Neither touches a store; the network only
+//! where an embedder is named.
 //!
 //! Start with [`retrieval::run`] or [`extraction::run`].
 
@@ -13,6 +14,7 @@ mod locomo;
 mod picture;
 mod report;
 pub mod retrieval;
+mod vectors;
 
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +28,18 @@ pub enum EvalError {
         #[source]
         source: std::io::Error,
     },
+    /// The file cannot be written.
+    #[error("could not write {path}: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There are no vectors.
+    #[error("{0}")]
+    Embed(String),
     /// The file is not what it should be.
     #[error("{path}, {place}: {problem}")]
     Format {

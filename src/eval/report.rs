@@ -55,6 +55,8 @@ pub struct Figures {
 pub struct Latency {
     /// All memories into the index.
     pub ingest: f64,
+    /// The vector of one question, where an embedder was asked.
+    pub embed: Quantiles,
     /// One recall: facts, search, floor and pack, as a request does it.
     pub recall: Quantiles,
     /// The search alone, 200 places deep, as it is done to judge a ranking.
@@ -73,7 +75,7 @@ pub struct Quantiles {
 }
 
 impl Report {
-    pub(super) fn of(outcomes: &[Outcome], n_memories: usize, ingest_seconds: f64) -> Self {
+    pub(super) fn of(outcomes: &[Outcome], n_memories: usize, ingest_seconds: f64, embed_seconds: &[f64]) -> Self {
         let answerable: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.answerable).collect();
         let others: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.answerable).collect();
         let mut by_category: BTreeMap<String, Vec<&Outcome>> = BTreeMap::new();
@@ -87,7 +89,7 @@ impl Report {
             false_recall: mean(others.iter().map(|outcome| f64::from(u8::from(outcome.shown > 0)))),
             n_unanswerable: others.len(),
             n_memories,
-            latency: Latency::of(outcomes, ingest_seconds),
+            latency: Latency::of(outcomes, ingest_seconds, embed_seconds),
         }
     }
 
@@ -106,7 +108,7 @@ impl Report {
             // Writing to a string does not fail.
             let _ = writeln!(out, "{name:<14}{:>6}{cells}{:>7.1}", f.n, f.mean_shown);
         }
-        let Latency { ingest, recall, search } = self.latency;
+        let Latency { ingest, embed, recall, search } = self.latency;
         let _ = writeln!(
             out,
             "false recall {:.1} % of {} | {} memories in {ingest:.0} ms",
@@ -114,7 +116,8 @@ impl Report {
             self.n_unanswerable,
             self.n_memories
         );
-        for (stage, Quantiles { mean, p50, p99 }) in [("recall", recall), ("search, 200 deep", search)] {
+        let stages = [("vector of a question", embed), ("recall", recall), ("search, 200 deep", search)];
+        for (stage, Quantiles { mean, p50, p99 }) in stages.into_iter().filter(|(_, times)| times.mean > 0.0) {
             let _ = writeln!(out, "{stage}: {mean:.3} ms mean, {p50:.3} p50, {p99:.3} p99");
         }
         out
@@ -131,7 +134,7 @@ impl Report {
     pub fn json(&self) -> Value {
         let by_category: serde_json::Map<String, Value> =
             self.by_category.iter().map(|(name, figures)| (name.clone(), figures.json())).collect();
-        let Latency { ingest, recall, search } = self.latency;
+        let Latency { ingest, embed, recall, search } = self.latency;
         json!({
             "overall": self.overall.json(),
             "by_category": by_category,
@@ -140,6 +143,7 @@ impl Report {
             "memories": self.n_memories,
             "latency_ms": {
                 "ingest": ingest,
+                "embed_mean": embed.mean, "embed_p50": embed.p50, "embed_p99": embed.p99,
                 "recall_mean": recall.mean, "recall_p50": recall.p50, "recall_p99": recall.p99,
                 "search_mean": search.mean, "search_p50": search.p50, "search_p99": search.p99,
             },
@@ -191,9 +195,10 @@ impl Figures {
 }
 
 impl Latency {
-    fn of(outcomes: &[Outcome], ingest_seconds: f64) -> Self {
+    fn of(outcomes: &[Outcome], ingest_seconds: f64, embed_seconds: &[f64]) -> Self {
         Self {
             ingest: ingest_seconds * 1000.0,
+            embed: Quantiles::of(embed_seconds.iter().copied()),
             recall: Quantiles::of(outcomes.iter().map(|outcome| outcome.recall_seconds)),
             search: Quantiles::of(outcomes.iter().map(|outcome| outcome.search_seconds)),
         }

@@ -8,9 +8,11 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 pub use super::report::{Figures, Latency, Report};
+pub use super::vectors::VectorArgs;
 
 use super::EvalError;
 use super::dataset::{DataScope, Dataset, Memory, Question};
+use super::vectors::Vectors;
 use super::{jsonl, locomo};
 use crate::base::{EpisodeId, Time};
 use crate::memory::{Episode, EpisodeKind, EpisodeStatus, RecalledEpisode, Scope, Sensitivity};
@@ -30,6 +32,19 @@ pub struct RetrievalArgs {
     pub limit: Option<usize>,
     /// The settings to measure.
     pub config: RecallConfig,
+    /// Who makes vectors; none = words alone find.
+    pub vectors: Option<VectorArgs>,
+    /// Only the scopes of one half of the data set: what was chosen on one is to be judged on the other.
+    pub half: Option<Half>,
+}
+
+/// Half of the scopes of a data set, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The first half.
+    First,
+    /// The second half.
+    Second,
 }
 
 /// A data set in a file.
@@ -63,8 +78,15 @@ pub(super) struct Outcome {
 /// # Errors
 /// When the file cannot be read or is not what it should be.
 pub fn run(args: &RetrievalArgs) -> Result<Report, EvalError> {
-    let dataset = read(&args.input)?;
-    Ok(measure(&dataset, &args.config, args.limit))
+    let mut dataset = read(&args.input)?;
+    let middle = dataset.scopes.len().div_ceil(2);
+    match args.half {
+        None => {}
+        Some(Half::First) => dataset.scopes.truncate(middle),
+        Some(Half::Second) => drop(dataset.scopes.drain(..middle)),
+    }
+    let vectors = args.vectors.as_ref().map(|args| Vectors::make(args, &dataset)).transpose()?;
+    Ok(measure(&dataset, &args.config, args.limit, vectors.as_ref()))
 }
 
 fn read(input: &Input) -> Result<Dataset, EvalError> {
@@ -77,9 +99,15 @@ fn read(input: &Input) -> Result<Dataset, EvalError> {
     }
 }
 
-pub(super) fn measure(dataset: &Dataset, config: &RecallConfig, limit: Option<usize>) -> Report {
+pub(super) fn measure(
+    dataset: &Dataset,
+    config: &RecallConfig,
+    limit: Option<usize>,
+    vectors: Option<&Vectors>,
+) -> Report {
     let config = RecallConfig { cache_bytes: u64::MAX, ..config.clone() };
     let recall = Recall::from_source(Arc::new(Nothing), config);
+    recall.set_space(vectors.map(|vectors| Arc::clone(&vectors.space)));
     let mut outcomes = Vec::new();
     let mut ingest = 0.0;
     let mut memories = 0;
@@ -87,14 +115,21 @@ pub(super) fn measure(dataset: &Dataset, config: &RecallConfig, limit: Option<us
         let scope = Scope::new("eval", "eval", data.name.as_str());
         let start = Instant::now();
         recall.fill(&scope, ScopeData { episodes: episodes(data), ..ScopeData::default() });
+        if let Some(vectors) = vectors {
+            let packed = data.memories.iter().zip(0..);
+            let packed: Vec<_> =
+                packed.filter_map(|(memory, id)| Some((EpisodeId(id), vectors.document(&memory.text)?))).collect();
+            recall.embedded(&scope, vectors.space.generation(), &packed);
+        }
         ingest += start.elapsed().as_secs_f64();
         memories += data.memories.len();
         let left = limit.map_or(usize::MAX, |limit| limit.saturating_sub(outcomes.len()));
-        let asker = Asker::new(&recall, &scope, data);
+        let asker = Asker::new(&recall, &scope, data, vectors);
         outcomes.extend(data.questions.iter().take(left).map(|question| asker.ask(question)));
         recall.invalidate(&scope);
     }
-    Report::of(&outcomes, memories, ingest)
+    let embed = vectors.map(|vectors| vectors.question_seconds.as_slice()).unwrap_or_default();
+    Report::of(&outcomes, memories, ingest, embed)
 }
 
 /// The memories as live traffic would store them: numbered within their session, in the order of the file.
@@ -141,10 +176,11 @@ struct Asker<'a> {
     places: HashMap<&'a str, EpisodeId>,
     tokens: Vec<usize>,
     end: Time,
+    vectors: Option<&'a Vectors>,
 }
 
 impl<'a> Asker<'a> {
-    fn new(recall: &'a Recall, scope: &'a Scope, data: &'a DataScope) -> Self {
+    fn new(recall: &'a Recall, scope: &'a Scope, data: &'a DataScope, vectors: Option<&'a Vectors>) -> Self {
         let tokens = Counter::new(0);
         Self {
             recall,
@@ -152,6 +188,7 @@ impl<'a> Asker<'a> {
             places: data.memories.iter().zip(0..).map(|(memory, id)| (memory.id.as_str(), EpisodeId(id))).collect(),
             tokens: data.memories.iter().map(|memory| tokens.text(Encoding::O200k, &shown_as(memory))).collect(),
             end: data.memories.iter().map(|memory| memory.said_at).max().unwrap_or_default(),
+            vectors,
         }
     }
 
@@ -165,6 +202,7 @@ impl<'a> Asker<'a> {
             exclude: Exclude::default(),
             said: Arc::default(),
             max_episodes: DEPTH,
+            vector: self.vectors.and_then(|vectors| vectors.question(&question.text)),
         };
         let start = Instant::now();
         let shown = self.recall.recall_now(&query).unwrap_or_default().episodes;
@@ -223,7 +261,7 @@ mod tests {
 
     /// Our own cases, English and Chinese; no part of any published set.
     fn own(content: &str) -> Report {
-        measure(&jsonl::read("own cases", content).unwrap(), &RecallConfig::default(), None)
+        measure(&jsonl::read("own cases", content).unwrap(), &RecallConfig::default(), None, None)
     }
 
     #[test]
@@ -252,7 +290,7 @@ mod tests {
     #[test]
     fn a_limit_is_kept_and_the_json_has_the_promised_names() {
         let dataset = jsonl::read("own cases", include_str!("../../tests/data/recall/english.jsonl")).unwrap();
-        let json = measure(&dataset, &RecallConfig::default(), Some(3)).json();
+        let json = measure(&dataset, &RecallConfig::default(), Some(3), None).json();
         assert_eq!(json["overall"]["n"], 3);
         for name in
             ["recall@5", "recall@10", "recall@20", "all@10", "mrr", "recall@500t", "recall@1000t", "recall@2000t"]

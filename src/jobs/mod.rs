@@ -9,6 +9,8 @@
 //!
 //! [`Summaries`] are made beside it: of what the next cut of a conversation will drop, ahead of need.
 //!
+//! [`Vectors`] of what is remembered are made there, too.
+//!
 //! Nothing here decides what is remembered: that is a function given to [`ExtractLearner`].
 
 mod at_once;
@@ -20,6 +22,7 @@ mod summaries;
 mod sweep;
 #[cfg(test)]
 mod testing;
+mod vectors;
 mod windows;
 mod worker;
 
@@ -32,5 +35,6 @@ pub use outbox::{Committed, NotCommitted, Outbox, OutboxConfig, OutboxHealth, Re
 pub use policy::Backoff;
 pub use summaries::{Means, Owner, Summaries, SummariesConfig, Wish};
 pub use sweep::{Sweep, SweepConfig, SweepCounters, SweepHost};
+pub use vectors::{VectorHost, VectorPhase, VectorStatus, Vectors, VectorsConfig};
 pub use windows::{QueueForModel, Read, Rung, WindowParts, WindowReader, Windows, WindowsConfig, day_of};
 pub use worker::{LearnError, Learner, Worker, WorkerConfig, WorkerCounters};

@@ -13,7 +13,7 @@ use crate::context::{self, Earlier, Notes, Pinned};
 use crate::conversation::{self, Chain, fence};
 use crate::exchange::{self, Call, Funded, MemoryOutcome, Recalled, Why};
 use crate::memory::{RecalledPassage, Recollection, Scope, Sensitivity};
-use crate::recall::{self, Exclude, Knowledge, Passages, Query};
+use crate::recall::{self, Exclude, Knowledge, Passages, Query, Questions};
 use crate::states::States;
 use crate::store::{StateKey, StoreError, TurnState};
 use crate::telemetry::{Metrics, RecallOutcome};
@@ -30,6 +30,9 @@ const MAX_QUERY_CHARS: usize = 4_000;
 /// So much of what the request says is compared with what is about to be shown, in bytes: the newest messages.
 const MAX_SAID_BYTES: usize = 64 * 1024;
 
+/// Of the deadline, so much is left to find with, when the vector of a question is late.
+const SHARE_TO_FIND: u32 = 4;
+
 /// Asks memory.
 pub struct Recall {
     recall: Arc<recall::Recall>,
@@ -38,6 +41,7 @@ pub struct Recall {
     deadline: Duration,
     tasks: TaskTracker,
     metrics: Arc<Metrics>,
+    questions: Option<Arc<Questions>>,
 }
 
 impl fmt::Debug for Recall {
@@ -57,7 +61,13 @@ impl Recall {
         tasks: TaskTracker,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { recall, knowledge, states, deadline, tasks, metrics }
+        Self { recall, knowledge, states, deadline, tasks, metrics, questions: None }
+    }
+
+    /// Finds by vectors, too.
+    #[must_use]
+    pub fn with_questions(self, questions: Option<Arc<Questions>>) -> Self {
+        Self { questions, ..self }
     }
 
     /// Does the work of the stage for a call: also what `explain` uses.
@@ -71,7 +81,7 @@ impl Recall {
         }
         let chain = Arc::new(conversation::chain(scope, chat));
         let begun = Instant::now();
-        let asked = tokio::time::timeout(self.deadline, self.look(call, chat, scope, &chain)).await;
+        let asked = tokio::time::timeout(self.deadline, self.look(call, chat, scope, &chain, begun)).await;
         let result = match asked {
             Ok(Ok(result)) => result,
             Ok(Err(error)) => {
@@ -126,6 +136,7 @@ impl Recall {
         chat: &ChatRequest,
         scope: &Scope,
         chain: &Arc<Chain>,
+        begun: Instant,
     ) -> Result<exchange::Recall, StoreError> {
         let now = call.stamp.at;
         let epoch = self.states.epoch(scope).await?;
@@ -155,8 +166,7 @@ impl Recall {
         let mut scopes = vec![scope.clone()];
         scopes.extend(call.identity.also_read.iter().cloned());
         let query = self.query(call, chat, scopes, Exclude::of(&chain.message_hashes), newest);
-        let (found, (passages, degraded)) =
-            tokio::join!(self.recall.recall_behind(query.clone(), &self.tasks), self.documents(call, &query));
+        let (found, (passages, degraded)) = tokio::join!(self.find(query.clone(), begun), self.documents(call, &query));
         let mut found = found?;
         found.passages = passages;
         found.degraded = found.degraded.or(degraded);
@@ -177,6 +187,21 @@ impl Recall {
             revision: found.revision,
             epoch,
         })
+    }
+
+    /// By words, and by the question's vector when it comes in time: it is made while the scopes are read.
+    async fn find(&self, mut query: Query, begun: Instant) -> Result<Recollection, StoreError> {
+        let Some(questions) = self.questions.as_ref().filter(|_| self.recall.space().is_some()) else {
+            return self.recall.recall_behind(query, &self.tasks).await;
+        };
+        let limit = (self.deadline - self.deadline / SHARE_TO_FIND).saturating_sub(begun.elapsed());
+        let (vector, ()) =
+            tokio::join!(questions.vector(&query.text, limit), self.recall.read_behind(&query.scopes, &self.tasks));
+        let is_late = vector.is_none() && !query.text.trim().is_empty();
+        query.vector = vector;
+        let mut found = self.recall.recall_behind(query, &self.tasks).await?;
+        found.degraded = is_late.then_some("vector");
+        Ok(found)
     }
 
     /// The recollections shown with earlier, long user turns: they may stay in place, which Fit decides by the tokens. Only those that
@@ -233,6 +258,7 @@ impl Recall {
             exclude,
             said: said(chat),
             max_episodes: self.recall.max_episodes(),
+            vector: None,
         }
     }
 }
@@ -311,8 +337,15 @@ fn reasons(found: &Recollection) -> Vec<Why> {
         id: e.episode.id.to_string(),
         score: e.scores.fused,
         reason: format!(
-            "words: turn {:.2}, neighbours {:.2}, session {:.2}, coverage {:.2}",
-            e.scores.turn, e.scores.neighbours, e.scores.session, e.scores.coverage
+            "words: turn {:.2}, neighbours {:.2}, session {:.2}, coverage {:.2}{}",
+            e.scores.turn,
+            e.scores.neighbours,
+            e.scores.session,
+            e.scores.coverage,
+            match (e.scores.dense_turn, e.scores.dense_neighbours) {
+                (Some(turn), Some(neighbours)) => format!("; vectors: turn {turn:.2}, neighbours {neighbours:.2}"),
+                _ => String::new(),
+            }
         ),
     });
     let passages = found.passages.iter().map(|p| Why {

@@ -73,6 +73,11 @@ pub struct EpisodeScores {
     pub session: f64,
     /// Share of the query's information that the turn and its neighbours cover, 0 to 1: what the floor is applied to.
     pub coverage: f64,
+    /// How near its vector is to the question's: a cosine, without what all texts have in common (0 = has nothing to do with it). None where
+    /// vectors had no part in it.
+    pub dense_turn: Option<f64>,
+    /// The same on average with its neighbours.
+    pub dense_neighbours: Option<f64>,
     /// Fused and boosted; only good for ordering within one query.
     pub fused: f64,
     /// What a rerank endpoint said of it, where one was asked: on a scale of its own.

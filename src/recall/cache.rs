@@ -9,14 +9,17 @@ use moka::sync::Cache;
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
+use super::dense;
 use super::echo::{self, Runs};
 use super::facts;
+use super::index::Index;
 use super::pack::pack;
 use super::query::{Query, RecallConfig};
 use super::rank::{Asked, Found, Purpose, rank};
 use super::rerank::Reranker;
 use super::scoped::Scoped;
 use super::source::{ScopeData, Source};
+use super::vectors::{Placed, Vectors};
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::{Fact, RecalledEpisode, Recollection, Scope};
 use crate::store::{Learned, Store, StoreError};
@@ -30,21 +33,22 @@ const MAX_READS: usize = 3;
 /// Candidates looked at for the pack, for each episode shown: near-duplicates and excluded ones fall out.
 const CANDIDATES: usize = 4;
 
-type Entry = RwLock<Scoped>;
+pub(super) type Entry = RwLock<Scoped>;
 
 /// The memory of all scopes, as far as it is hot.
 pub struct Recall {
-    source: Arc<dyn Source>,
+    pub(super) source: Arc<dyn Source>,
     config: RecallConfig,
     reranker: Option<Reranker>,
-    hot: Cache<Scope, Arc<Entry>>,
+    pub(super) hot: Cache<Scope, Arc<Entry>>,
     /// Scopes that are being read. Taken before `hot` is written, so that no write is lost between the two.
-    loading: Mutex<HashMap<Scope, Arc<Loading>>>,
+    pub(super) loading: Mutex<HashMap<Scope, Arc<Loading>>>,
+    pub(super) vectors: Vectors,
 }
 
 /// One scope on its way into memory. All that ask for it wait for the same reading.
 #[derive(Default)]
-struct Loading {
+pub(super) struct Loading {
     entry: OnceCell<Arc<Entry>>,
     late: Mutex<Late>,
 }
@@ -55,6 +59,13 @@ struct Late {
     learned: Vec<(i64, Learned)>,
     /// What was read cannot be brought up to date: read again.
     overtaken: bool,
+}
+
+impl Loading {
+    /// Says that what is being read is outdated.
+    pub(super) fn overtake(&self) {
+        lock(&self.late).overtaken = true;
+    }
 }
 
 impl Recall {
@@ -71,7 +82,7 @@ impl Recall {
             .weigher(|_, entry: &Arc<Entry>| u32::try_from(read(entry).bytes()).unwrap_or(u32::MAX))
             .max_capacity(config.cache_bytes)
             .build();
-        Self { source, config, reranker: None, hot, loading: Mutex::default() }
+        Self { source, config, reranker: None, hot, loading: Mutex::default(), vectors: Vectors::default() }
     }
 
     /// The same, with an endpoint that orders what is found.
@@ -127,7 +138,22 @@ impl Recall {
     fn rank(&self, entries: &[Arc<Entry>], query: &Query) -> Vec<Found> {
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
-        rank(&indexes, &Asked::new(query), &self.config, Purpose::List, query.max_episodes)
+        self.found(&indexes, &Asked::new(query), query, Purpose::List, query.max_episodes)
+    }
+
+    /// By words and vectors where the question has one, else by words.
+    fn found(
+        &self,
+        indexes: &[&Index],
+        asked: &Asked<'_>,
+        query: &Query,
+        purpose: Purpose,
+        limit: usize,
+    ) -> Vec<Found> {
+        let space = self.space();
+        self.near(space.as_ref(), query)
+            .and_then(|near| dense::ranked(indexes, asked, &near, &self.config, purpose, limit))
+            .unwrap_or_else(|| rank(indexes, asked, &self.config, purpose, limit))
     }
 
     /// Puts a scope into memory as it is given, without reading it from anywhere.
@@ -201,6 +227,9 @@ impl Recall {
             let mut scoped = write(&entry);
             scoped.follow(revision, learned).then(|| scoped.has_grown())
         };
+        if followed.is_some() {
+            self.vectors.lack(scope, learned.episodes.iter().map(|episode| episode.id));
+        }
         match followed {
             // Put again so that its new size is counted.
             Some(true) => self.hot.insert(scope.clone(), entry),
@@ -213,7 +242,7 @@ impl Recall {
     pub fn invalidate(&self, scope: &Scope) {
         let loading = lock(&self.loading);
         if let Some(loading) = loading.get(scope) {
-            lock(&loading.late).overtaken = true;
+            loading.overtake();
         }
         self.hot.invalidate(scope);
     }
@@ -243,7 +272,7 @@ impl Recall {
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
         let max = query.max_episodes.min(self.config.max_episodes);
-        let mut found = rank(&indexes, &asked, &self.config, Purpose::Show, max * CANDIDATES);
+        let mut found = self.found(&indexes, &asked, query, Purpose::Show, max * CANDIDATES);
         echo::leave_out(&mut found, &query.said, |found| Runs::of(&found.hit.episode.text));
         let (profile, facts) = facts::facts(&guards, &asked, query, &self.config);
         let revision = guards.first().map_or(0, |scoped| scoped.revision);
@@ -295,12 +324,37 @@ impl Recall {
         Ok(self.recollect_in_order(&entries, &query, begun).await)
     }
 
+    /// Reads the scopes that are not in memory, on `tasks`; returns when they are there. What goes wrong is told to whoever recalls then.
+    pub async fn read_behind(self: &Arc<Self>, scopes: &[Scope], tasks: &TaskTracker) {
+        let wanted: Vec<Scope> = scopes.iter().filter(|scope| !self.hot.contains_key(*scope)).cloned().collect();
+        if wanted.is_empty() {
+            return;
+        }
+        // Whoever comes later waits with those that are reading, and adds no task.
+        let is_being_read = |scope: &Scope| lock(&self.loading).contains_key(scope);
+        let later = wanted.iter().all(is_being_read);
+        let recall = Arc::clone(self);
+        let read = async move {
+            for scope in &wanted {
+                // Whoever recalls asks again, and is told then what is wrong.
+                drop(recall.entry(scope).await);
+            }
+        };
+        if later {
+            read.await;
+        } else {
+            drop(tasks.spawn(read).await);
+        }
+    }
+
     async fn load(&self, scope: &Scope, loading: &Arc<Loading>) -> Result<Arc<Entry>, StoreError> {
         let mut reads = 0;
         loop {
             *lock(&loading.late) = Late::default();
             let data = self.source.load(scope, self.config.max_episodes_per_scope).await?;
-            let scoped = build(data, self.config.max_episodes_per_scope).await?;
+            let vectors = self.stored_vectors(scope).await;
+            let (scoped, placed) = build(data, self.config.max_episodes_per_scope, vectors).await?;
+            self.vectors.note(scope, placed);
             reads += 1;
             if let Some(entry) = self.admit(scope, loading, scoped, reads >= MAX_READS) {
                 return Ok(entry);
@@ -316,6 +370,9 @@ impl Recall {
             !late.overtaken && late.learned.iter().all(|(revision, learned)| scoped.follow(*revision, learned));
         if !current && !last {
             return None;
+        }
+        for (_, learned) in &late.learned {
+            self.vectors.lack(scope, learned.episodes.iter().map(|episode| episode.id));
         }
         let entry = Arc::new(RwLock::new(scoped));
         if current {
@@ -347,11 +404,20 @@ fn text_of(found: &Found) -> String {
     found.hit.episode.text.clone()
 }
 
-async fn build(data: ScopeData, max_episodes: usize) -> Result<Scoped, StoreError> {
-    if data.episodes.len() <= BUILD_INLINE {
-        return Ok(Scoped::build(data, max_episodes));
+/// The vectors stored for a scope, and the space they are in.
+type Stored = (Arc<dense::Space>, Vec<(EpisodeId, Vec<u8>)>);
+
+async fn build(data: ScopeData, max_episodes: usize, vectors: Option<Stored>) -> Result<(Scoped, Placed), StoreError> {
+    let inline = data.episodes.len() <= BUILD_INLINE;
+    let build = move || {
+        let mut scoped = Scoped::build(data, max_episodes);
+        let placed = vectors.map(|(space, rows)| scoped.place(&space, &rows)).unwrap_or_default();
+        (scoped, placed)
+    };
+    if inline {
+        return Ok(build());
     }
-    tokio::task::spawn_blocking(move || Scoped::build(data, max_episodes))
+    tokio::task::spawn_blocking(build)
         .await
         .map_err(|error| StoreError::Driver { doing: "index a scope", source: Box::new(error) })
 }
@@ -363,15 +429,15 @@ fn remove_same(all: &mut HashMap<Scope, Arc<Loading>>, scope: &Scope, loading: &
 }
 
 // A panic while one of these is held leaves derived data at worst incomplete, never unsound; the scope stays usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read(entry: &Entry) -> RwLockReadGuard<'_, Scoped> {
+pub(super) fn read(entry: &Entry) -> RwLockReadGuard<'_, Scoped> {
     entry.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write(entry: &Entry) -> std::sync::RwLockWriteGuard<'_, Scoped> {
+pub(super) fn write(entry: &Entry) -> std::sync::RwLockWriteGuard<'_, Scoped> {
     entry.write().unwrap_or_else(PoisonError::into_inner)
 }
 

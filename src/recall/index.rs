@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
+use super::dense::Rows;
 use super::exclude::Exclude;
 use super::lists::{Counted, List, Lists, TermHasher};
 use super::sketch::Sketch;
@@ -73,6 +74,8 @@ pub(super) struct Index {
     session_ids: HashMap<String, u32>,
     /// Numbers of sessions that are empty.
     free_sessions: Vec<u32>,
+    /// Their vectors, as far as there are any.
+    pub(super) dense: Rows,
     speakers: HashMap<TermId, u32, BuildHasherDefault<TermHasher>>,
     speaker_ids: HashMap<String, u32>,
     /// Sessions with an episode in them.
@@ -124,6 +127,7 @@ impl Index {
         }
         self.total_len -= u64::from(self.sizes[doc as usize].turn);
         self.bytes = self.bytes.saturating_sub(cost(&episode, terms.len()));
+        self.dense.clear(doc);
         self.free.push(doc);
     }
 
@@ -278,6 +282,16 @@ impl Index {
         self.docs.iter().flatten().map(|doc| &doc.episode)
     }
 
+    /// The number of the document that an episode is.
+    pub(super) fn number(&self, id: EpisodeId) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The neighbours of a document, `NONE` where there is none.
+    pub(super) fn beside(&self, doc: u32) -> [u32; 2] {
+        [self.prev(doc), self.next(doc)]
+    }
+
     /// How many episodes it holds.
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
@@ -285,7 +299,7 @@ impl Index {
 
     /// What it takes in memory, estimated.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.places.len() * 160
+        self.bytes + self.places.len() * 160 + self.dense.bytes()
     }
 }
 

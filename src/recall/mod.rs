@@ -5,10 +5,14 @@
 //! (`rank`), and held against a floor: "nothing known" is a normal result. Facts are found by key (`facts`).
 //!
 //! It calls no model (but for an endpoint that orders what was found, where one is configured), reads no clock, and writes nothing: what is shown is decided here, how it reads is decided in `context`.
+//! Where a question comes with its vector, what is meant is found beside what is written (`dense`).
+//!
+//! It calls no model but to embed a question in time ([`Questions`]), and writes nothing: what is shown is decided here, how it reads is decided in `context`.
 //!
 //! Start with [`Recall::recall`].
 
 mod cache;
+mod dense;
 mod echo;
 mod exclude;
 mod facts;
@@ -19,6 +23,7 @@ mod lists;
 mod pack;
 mod prune;
 mod query;
+mod question;
 mod rank;
 mod rerank;
 mod scoped;
@@ -27,11 +32,14 @@ mod sketch;
 mod source;
 #[cfg(test)]
 mod tests;
+mod vectors;
 mod when;
 
 pub use cache::Recall;
+pub use dense::{Space, SpaceError, Texts};
 pub use exclude::Exclude;
 pub use knowledge::{Knowledge, Passages};
 pub use query::{Query, RecallConfig, Weights};
+pub use question::Questions;
 pub use rerank::Reranker;
 pub use source::{ScopeData, Source};

@@ -25,6 +25,8 @@ pub struct Query {
     pub said: Arc<[String]>,
     /// At most so many episodes.
     pub max_episodes: usize,
+    /// The vector of `text`, where one was made in time: then it finds what is meant, too.
+    pub vector: Option<Arc<[f32]>>,
 }
 
 /// Settings of recall.
@@ -76,6 +78,10 @@ pub struct Weights {
     pub neighbours_long: f64,
     /// Its session, where turns are long.
     pub session_long: f64,
+    /// How near the turn's vector is, where there are vectors.
+    pub dense_turn: f64,
+    /// The same on average with its neighbours.
+    pub dense_neighbours: f64,
     /// What a turn of the assistant weighs beside the same words said by the user.
     pub assistant: f64,
     /// Bound of what all boosts together may add or take, as a share.
@@ -92,6 +98,8 @@ impl Default for Weights {
             session: 1.2,
             neighbours_long: 0.5,
             session_long: 0.3,
+            dense_turn: 1.0,
+            dense_neighbours: 1.0,
             assistant: 0.4,
             boost: 0.1,
             speaker: 0.1,

@@ -42,7 +42,7 @@ pub(super) struct Asked<'a> {
     pub(super) own: Vec<Term>,
     /// The question, folded: what Chinese labels are looked up in.
     pub(super) folded: String,
-    is_personal: bool,
+    pub(super) is_personal: bool,
     when: Option<Span>,
     now: Time,
     max_sensitivity: Sensitivity,
@@ -121,18 +121,9 @@ fn ranked(
     limit: usize,
     prune: bool,
 ) -> Vec<Found> {
-    // Nothing is known of a question unless one memory at least covers a fair share of it; what is found beside that one may cover less:
-    // a second memory often holds just the other half of the answer.
-    let share = if indexes.iter().any(|index| index.names_a_speaker(&asked.own)) {
-        NAMED
-    } else if asked.is_personal {
-        PERSONAL
-    } else {
-        1.0
-    };
-    let floor = config.floor * share;
-    let beside = config.floor * if purpose == Purpose::Show { HALF } else { BESIDE };
-    let least = floor.min(beside) as f32;
+    let floors = Floors::of(indexes, asked, config, purpose);
+    let Floors { floor, beside, lenient } = floors;
+    let least = floors.least();
     let mut found: Vec<(&Index, Scored)> = Vec::with_capacity(indexes.len());
     for &index in indexes {
         let wanted = prune.then(|| Prune {
@@ -141,14 +132,14 @@ fn ranked(
             shares: Shares::new(index, &config.weights),
             boost: Fusion::new(index, asked, &config.weights, Best::default()).most_boost as f32,
             floor,
-            lenient: share < 1.0,
+            lenient,
             beside: beside as f32,
             telling: purpose == Purpose::Show,
             limit,
         });
         found.push((index, scored(index, indexes, asked, least, wanted.as_ref())));
     }
-    if !found.iter().flat_map(|(_, scored)| &scored.hits).any(|hit| clears_floor(hit, floor, share < 1.0)) {
+    if !found.iter().flat_map(|(_, scored)| &scored.hits).any(|hit| clears_floor(hit, floor, lenient)) {
         return Vec::new();
     }
     let mut best = found.iter().fold(Best::default(), |best, (_, scored)| best.max(scored.best));
@@ -174,6 +165,8 @@ fn ranked(
             neighbours: hit.window.into(),
             session: hit.session.into(),
             coverage: hit.coverage.into(),
+            dense_turn: None,
+            dense_neighbours: None,
             fused,
             rerank: None,
         };
@@ -184,6 +177,36 @@ fn ranked(
         })
     });
     shown.collect()
+}
+
+/// What must be covered of a question, as a share of its information.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Floors {
+    /// By one memory at least, or nothing is known.
+    pub(super) floor: f64,
+    /// By each; a second memory often holds just the other half of the answer.
+    pub(super) beside: f64,
+    /// Whether one telling word in common may be enough.
+    pub(super) lenient: bool,
+}
+
+impl Floors {
+    pub(super) fn of(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig, purpose: Purpose) -> Self {
+        let share = if indexes.iter().any(|index| index.names_a_speaker(&asked.own)) {
+            NAMED
+        } else if asked.is_personal {
+            PERSONAL
+        } else {
+            1.0
+        };
+        let beside = config.floor * if purpose == Purpose::Show { HALF } else { BESIDE };
+        Self { floor: config.floor * share, beside, lenient: share < 1.0 }
+    }
+
+    /// What covers less is of no use.
+    pub(super) fn least(self) -> f32 {
+        self.floor.min(self.beside) as f32
+    }
 }
 
 /// The strongest hits so far, strongest first; of equals, the first that came.
@@ -217,7 +240,13 @@ impl Top {
 
 /// A speaker's name picks turns by who said them, which is a boost: as a word it is what *others* say to that speaker. Unless nothing
 /// else is asked.
-fn scored(index: &Index, all: &[&Index], asked: &Asked<'_>, least: f32, prune: Option<&Prune<'_>>) -> Scored {
+pub(super) fn scored(
+    index: &Index,
+    all: &[&Index],
+    asked: &Asked<'_>,
+    least: f32,
+    prune: Option<&Prune<'_>>,
+) -> Scored {
     let others: Vec<QueryTerm> =
         asked.terms.iter().copied().filter(|term| index.speaker_named(term.id).is_none()).collect();
     score(index, all, if others.is_empty() { &asked.terms } else { &others }, least, prune)
@@ -229,7 +258,7 @@ pub(super) fn may_show(place: &Place, asked: &Asked<'_>) -> bool {
 
 /// Whether a hit shares enough with the question to be about the same thing at all. One word in common is an accident, unless it is
 /// most of what was asked or the question is about the person.
-fn clears_floor(hit: &Hit, floor: f64, personal: bool) -> bool {
+pub(super) fn clears_floor(hit: &Hit, floor: f64, personal: bool) -> bool {
     clears(hit.own, hit.coverage, hit.telling, floor, personal)
 }
 
@@ -274,7 +303,7 @@ fn is_personal(folded: &str) -> bool {
     folded.match_indices('我').any(|(at, _)| !folded[..at].ends_with(['帮', '给', '教', '请', '让', '告']))
 }
 
-fn role_weight(is_reply: bool, weights: &Weights) -> f64 {
+pub(super) fn role_weight(is_reply: bool, weights: &Weights) -> f64 {
     // Never zero: it divides.
     if is_reply { weights.assistant.max(0.01) } else { 1.0 }
 }
@@ -322,7 +351,7 @@ impl Shares {
     }
 }
 
-struct Fusion<'a> {
+pub(super) struct Fusion<'a> {
     index: &'a Index,
     asked: &'a Asked<'a>,
     weights: &'a Weights,
@@ -334,7 +363,7 @@ struct Fusion<'a> {
 }
 
 impl<'a> Fusion<'a> {
-    fn new(index: &'a Index, asked: &'a Asked<'a>, weights: &'a Weights, best: Best) -> Self {
+    pub(super) fn new(index: &'a Index, asked: &'a Asked<'a>, weights: &'a Weights, best: Best) -> Self {
         let speakers: Vec<u32> = asked.own.iter().filter_map(|term| index.speaker_named(term.id)).collect();
         let named = if speakers.is_empty() { 0.0 } else { weights.speaker.max(0.0) };
         let asked_for = if asked.when.is_some() { weights.boost } else { 0.0 };
@@ -343,7 +372,7 @@ impl<'a> Fusion<'a> {
     }
 
     /// The score before any boost.
-    fn plain(&self, hit: &Hit, place: &Place) -> f64 {
+    pub(super) fn plain(&self, hit: &Hit, place: &Place) -> f64 {
         let [turn, window, session] = self.shares;
         let sum = turn * f64::from(hit.turn / self.best.turn)
             + window * f64::from(hit.window / self.best.window)
@@ -357,13 +386,18 @@ impl<'a> Fusion<'a> {
     }
 
     fn fuse(&self, hit: &Hit, place: &Place) -> f64 {
+        self.boosted(self.plain(hit, place), place)
+    }
+
+    /// A score with its boosts.
+    pub(super) fn boosted(&self, plain: f64, place: &Place) -> f64 {
         let named = place.speaker != NONE && self.speakers.contains(&place.speaker);
         let mut boost = if named { self.weights.speaker } else { 0.0 };
         boost += FRESH * (-(self.asked.now.since(place.said_at) as f64) / FRESH_HALF_LIFE).exp2();
         if let Some(span) = self.asked.when {
             boost += if span.holds(place.said_at) { self.weights.boost } else { 0.0 };
         }
-        self.plain(hit, place) * (1.0 + boost.clamp(-self.weights.boost, self.weights.boost))
+        plain * (1.0 + boost.clamp(-self.weights.boost, self.weights.boost))
     }
 }
 

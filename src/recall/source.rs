@@ -30,6 +30,11 @@ pub struct ScopeData {
 pub trait Source: Send + Sync {
     /// Reads a scope with at most `max_episodes` episodes, the newest.
     async fn load(&self, scope: &Scope, max_episodes: usize) -> Result<ScopeData, StoreError>;
+
+    /// Reads the vectors of a scope that belong to a generation, in the order of their episodes. A source may have none.
+    async fn load_vectors(&self, _: &Scope, _: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
+        Ok(Vec::new())
+    }
 }
 
 #[async_trait]
@@ -39,6 +44,19 @@ impl Source for Arc<dyn Store> {
         let facts = read_facts(self.as_ref(), scope).await?;
         let episodes = read_episodes(self.as_ref(), scope, max_episodes).await?;
         Ok(ScopeData { revision, facts, episodes })
+    }
+
+    async fn load_vectors(&self, scope: &Scope, generation: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
+        let mut all = Vec::new();
+        loop {
+            let after = all.last().map(|(id, _)| *id);
+            let mut rows = self.vectors(scope, generation, after, PAGE).await?;
+            let full = rows.len() >= PAGE as usize;
+            all.append(&mut rows);
+            if !full {
+                return Ok(all);
+            }
+        }
     }
 }
 

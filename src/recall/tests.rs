@@ -95,6 +95,7 @@ fn ask(text: &str) -> Query {
         exclude: Exclude::default(),
         said: Arc::default(),
         max_episodes: 5,
+        vector: None,
     }
 }
 

@@ -108,5 +108,6 @@ impl App {
             self.tracker.clone(),
             Arc::clone(&self.metrics),
         )
+        .with_questions(self.questions.clone())
     }
 }

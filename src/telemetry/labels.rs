@@ -366,6 +366,38 @@ label! {
 }
 
 label! {
+    /// What became of the vector of an episode.
+    VectorOutcome = "outcome" {
+        /// It was made.
+        Made = "made",
+        /// There was one already.
+        Kept = "kept",
+        /// One that was damaged, or of another text, was found.
+        Replaced = "replaced",
+        /// The embedder would not take the text.
+        Refused = "refused",
+        /// The embedder or the store failed: a batch is tried again.
+        Retried = "retried",
+        /// It was of a model that is no longer used.
+        Dropped = "dropped",
+    }
+}
+
+label! {
+    /// What became of the vector of a question.
+    QuestionVector = "outcome" {
+        /// It was made in time.
+        Made = "made",
+        /// It was not.
+        Late = "late",
+        /// The embedder failed.
+        Failed = "failed",
+        /// The embedder has been failing and was not asked.
+        Skipped = "skipped",
+    }
+}
+
+label! {
     /// How a question of our own to a model ended.
     AskOutcome = "outcome" {
         /// With an answer.
@@ -515,6 +547,8 @@ mod tests {
         check::<LimitOf>();
         check::<EmbedSide>();
         check::<EmbedOutcome>();
+        check::<VectorOutcome>();
+        check::<QuestionVector>();
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
     PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
-use super::labels::{EmbedOutcome, EmbedSide, Limit, LimitOf};
+use super::labels::{EmbedOutcome, EmbedSide, Limit, LimitOf, QuestionVector, VectorOutcome};
 use super::targets::TargetGauges;
 
 /// The content type of [`Metrics::render`].
@@ -224,6 +224,11 @@ pub struct Metrics {
     pub embeds: Counters2<EmbedSide, EmbedOutcome>,
     /// Time until the embedder answered, in seconds.
     pub embed_seconds: Histograms<EmbedSide>,
+    /// Vectors of episodes, by what became of them.
+    pub vectors: Counters<VectorOutcome>,
+    /// Vectors of questions, by what became of them.
+    pub question_vectors: Counters<QuestionVector>,
+    vectors_pending: Gauge,
     windows_waiting: Gauge,
     window_turns_waiting: Gauge,
     windows_capped: Gauge,
@@ -351,6 +356,13 @@ impl Metrics {
             }),
             windows_waiting: gauge(&mut r, "windows_waiting", "Windows that wait for the extraction model"),
             window_turns_waiting: gauge(&mut r, "window_turns_waiting", "Exchanges in those windows"),
+            vectors: Counters::register(&mut r, "vectors", "Vectors of episodes by what became of them"),
+            question_vectors: Counters::register(
+                &mut r,
+                "question_vectors",
+                "Vectors of questions by what became of them",
+            ),
+            vectors_pending: gauge(&mut r, "vectors_pending", "Episodes that wait to be embedded"),
             windows_capped: gauge(&mut r, "windows_capped", "Windows of tenants whose tokens of the day are used up"),
             windows_oldest_seconds: gauge_f64(&mut r, "windows_oldest_seconds", "Age of the oldest of those windows"),
             limited: Counters2::register(&mut r, "limited", "Requests refused, by the limit and whose it is"),
@@ -411,6 +423,11 @@ impl Metrics {
     /// Says of how many keys, people, tenants and models the use is held.
     pub fn set_limit_accounts(&self, accounts: usize) {
         self.limit_accounts.set(i64::try_from(accounts).unwrap_or(i64::MAX));
+    }
+
+    /// Says how many episodes wait to be embedded.
+    pub fn set_vectors_pending(&self, pending: u64) {
+        self.vectors_pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
     }
 
     /// Says whether the store can be used.

@@ -18,6 +18,6 @@ pub use labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
     PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
-pub use labels::{EmbedOutcome, EmbedSide, Limit, LimitOf};
+pub use labels::{EmbedOutcome, EmbedSide, Limit, LimitOf, QuestionVector, VectorOutcome};
 pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Histograms, Metrics, raise_to};
 pub use targets::TargetGauges;

@@ -71,6 +71,7 @@ fn query(text: &str) -> Query {
         exclude: Exclude::default(),
         said: Arc::default(),
         max_episodes: 5,
+        vector: None,
     }
 }
 

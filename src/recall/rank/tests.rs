@@ -56,6 +56,7 @@ fn ask(text: String, exclude: Exclude) -> Query {
         exclude,
         said: Arc::default(),
         max_episodes: 5,
+        vector: None,
     }
 }
 

@@ -1,0 +1,137 @@
+//! How near the episodes of a scope are to a question, and what of that stands out.
+
+use super::super::index::{Index, NONE};
+use super::rows::Asked;
+use super::space::Space;
+
+/// So many of the nearest are looked at, beside those that words find.
+const NEAREST: usize = 256;
+/// Nothing is nearer than the nearest, but of a question that nothing is near to, the nearest is nothing either: a channel is divided by no
+/// less than this, in spreads of unrelated texts.
+const LEAST_BEST: f32 = 3.0;
+/// What must be stood out from, in the same measure, to be shown to a model, and to be listed.
+const SHOWN_FROM: f32 = 4.0;
+const LISTED_FROM: f32 = 3.6;
+/// How much a question's leaning adds, which is bounded there, and from where on it may be about one's own past at all.
+const LEANING: f32 = 1.5;
+const MOST_LEANING: f32 = 1.0;
+const LEAST_LEANING: f32 = -0.3;
+/// A question that speaks of the one who asks.
+const PERSONAL: f32 = 1.0;
+
+/// A question's vector in its space.
+#[derive(Debug)]
+pub(in crate::recall) struct Near<'a> {
+    space: &'a Space,
+    asked: Asked,
+    leaning: f32,
+}
+
+/// How near one episode is: cosines, without what all texts have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Closeness {
+    pub(super) turn: f32,
+    /// On average with its neighbours.
+    pub(super) neighbours: f32,
+}
+
+/// How near the episodes of one index are.
+#[derive(Debug)]
+pub(super) struct Channel {
+    /// By document; `NaN` where there is no vector.
+    cosines: Vec<f32>,
+    /// The nearest, nearest first.
+    pub(super) nearest: Vec<u32>,
+}
+
+impl<'a> Near<'a> {
+    /// Of a question's vector; `None` when it is none of this space.
+    pub(in crate::recall) fn of(space: &'a Space, vector: &[f32]) -> Option<Self> {
+        let placed = space.place_question(vector)?;
+        Some(Self { space, asked: Asked::of(&placed)?, leaning: space.leaning(&placed) })
+    }
+
+    /// How near the episodes of an index are; `None` when none of them has a vector of this space.
+    pub(super) fn channel(&self, index: &Index) -> Option<Channel> {
+        if index.dense.len(self.space) == 0 {
+            return None;
+        }
+        let mut cosines = Vec::new();
+        index.dense.cosines(&self.asked, &mut cosines);
+        let nearest = nearest(&cosines);
+        Some(Channel { cosines, nearest })
+    }
+
+    /// What a channel's scores are divided by, when `best` is the best of them.
+    pub(super) fn divisor(&self, best: f32) -> f32 {
+        best.max(LEAST_BEST * self.space.spread())
+    }
+
+    /// Whether an episode stands out so far that it may be shown, or listed, without a word in common.
+    ///
+    /// By how far it is from unrelated texts, and by what is asked: a question about the world is near to a memory of the same subject, too, and
+    /// not answered by it.
+    pub(super) fn stands_out(&self, turn: f32, is_personal: bool, is_shown: bool) -> bool {
+        let standing = turn / self.space.spread()
+            + LEANING * self.leaning.min(MOST_LEANING)
+            + if is_personal { PERSONAL } else { 0.0 };
+        let may = !is_shown || is_personal || self.leaning > LEAST_LEANING;
+        may && standing >= if is_shown { SHOWN_FROM } else { LISTED_FROM }
+    }
+}
+
+impl Channel {
+    /// How near a document is; `None` when it has no vector.
+    pub(super) fn closeness(&self, index: &Index, doc: u32) -> Option<Closeness> {
+        let turn = self.cosine(doc)?;
+        let (mut sum, mut n) = (turn, 1.0);
+        for beside in index.beside(doc).into_iter().filter(|&beside| beside != NONE) {
+            if let Some(cosine) = self.cosine(beside) {
+                sum += cosine;
+                n += 1.0;
+            }
+        }
+        Some(Closeness { turn, neighbours: sum / n })
+    }
+
+    fn cosine(&self, doc: u32) -> Option<f32> {
+        self.cosines.get(doc as usize).copied().filter(|cosine| !cosine.is_nan())
+    }
+}
+
+/// The documents with the highest cosines, highest first.
+fn nearest(cosines: &[f32]) -> Vec<u32> {
+    let mut best: Vec<(f32, u32)> = Vec::with_capacity(NEAREST + 1);
+    let mut least = f32::NEG_INFINITY;
+    for (&cosine, doc) in cosines.iter().zip(0..) {
+        // Also says no to what is no number.
+        if cosine > least {
+            let at = best.partition_point(|known| known.0 >= cosine);
+            best.insert(at, (cosine, doc));
+            best.truncate(NEAREST);
+            least = best.get(NEAREST - 1).map_or(f32::NEG_INFINITY, |last| last.0);
+        }
+    }
+    best.into_iter().map(|(_, doc)| doc).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_nearest_are_those_with_the_highest_cosines(mut cosines in prop::collection::vec(-1.0_f32..1.0, 0..900), holes in 0..9_usize) {
+            for hole in 0..holes.min(cosines.len()) {
+                let at = hole * 7 % cosines.len();
+                cosines[at] = f32::NAN;
+            }
+            let mut expected: Vec<(f32, u32)> = cosines.iter().copied().zip(0..).filter(|(c, _)| !c.is_nan()).collect();
+            expected.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            let expected: Vec<u32> = expected.into_iter().take(NEAREST).map(|(_, doc)| doc).collect();
+            prop_assert_eq!(nearest(&cosines), expected);
+        }
+    }
+}

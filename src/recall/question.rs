@@ -1,0 +1,179 @@
+//! The vector of a question, in time or not at all.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::base::{Clock, Time};
+use crate::embed::{Embed, Side};
+use crate::telemetry::{Metrics, QuestionVector};
+
+/// After so many failures in a row the embedder is left alone for a while, so that not every request waits for one that is dead.
+const MAX_FAILURES: u32 = 3;
+/// For so long at first, then twice as long each time, and no longer than this.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest question that is embedded, in characters; of a longer one the beginning is.
+const MAX_CHARS: usize = 2_000;
+
+/// Makes the vectors of questions.
+pub struct Questions {
+    embedder: Arc<dyn Embed>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    patience: Mutex<Patience>,
+}
+
+impl fmt::Debug for Questions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Questions").field("embedder", &self.embedder).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Patience {
+    failures: u32,
+    not_before: Time,
+}
+
+impl Questions {
+    /// Makes vectors by `embedder`.
+    #[must_use]
+    pub fn new(embedder: Arc<dyn Embed>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
+        Self { embedder, clock, metrics, patience: Mutex::default() }
+    }
+
+    /// The vector of a question; `None` when there is none within `limit`, or the embedder has been failing.
+    pub async fn vector(&self, text: &str, limit: Duration) -> Option<Arc<[f32]>> {
+        let text = text.trim();
+        if text.is_empty() {
+            return None;
+        }
+        if self.patience().not_before > self.clock.now() {
+            self.metrics.question_vectors.inc(QuestionVector::Skipped);
+            return None;
+        }
+        let end = text.char_indices().nth(MAX_CHARS).map_or(text.len(), |(at, _)| at);
+        let asked = tokio::time::timeout(limit, self.embedder.embed(Side::Query, &[&text[..end]])).await;
+        let (vector, outcome) = match asked {
+            Ok(Ok(mut vectors)) if vectors.len() == 1 => (vectors.pop(), QuestionVector::Made),
+            Ok(Ok(_)) => (None, QuestionVector::Failed),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a question has no vector; words find");
+                (None, QuestionVector::Failed)
+            }
+            Err(_) => (None, QuestionVector::Late),
+        };
+        self.metrics.question_vectors.inc(outcome);
+        self.learn(vector.is_some());
+        vector.map(Into::into)
+    }
+
+    fn learn(&self, success: bool) {
+        let now = self.clock.now();
+        let mut patience = self.patience();
+        if success {
+            *patience = Patience::default();
+            return;
+        }
+        patience.failures = patience.failures.saturating_add(1);
+        if let Some(more) = patience.failures.checked_sub(MAX_FAILURES) {
+            let pause = FIRST_PAUSE.saturating_mul(1 << more.min(16)).min(LONGEST_PAUSE);
+            patience.not_before = now.plus_millis(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn patience(&self) -> std::sync::MutexGuard<'_, Patience> {
+        // Plain numbers: a panic leaves them as good as they were.
+        self.patience.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::base::ManualClock;
+    use crate::embed::{EmbedError, Generation};
+
+    #[derive(Debug)]
+    struct Scripted {
+        generation: Generation,
+        asked: AtomicUsize,
+        /// What is answered from here on; none = nothing, ever.
+        works: Mutex<Option<bool>>,
+    }
+
+    #[async_trait]
+    impl Embed for Scripted {
+        fn generation(&self) -> &Generation {
+            &self.generation
+        }
+
+        async fn embed(&self, _: Side, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let works = *self.works.lock().unwrap();
+            match works {
+                Some(true) => Ok(texts.iter().map(|text| vec![text.chars().count() as f32]).collect()),
+                Some(false) => Err(EmbedError::Later { reason: "busy".to_owned(), retry_after: None }),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn questions(works: Option<bool>) -> (Questions, Arc<Scripted>, Arc<ManualClock>) {
+        let generation = Generation {
+            model: String::new(),
+            dimension: None,
+            query_prefix: String::new(),
+            document_prefix: String::new(),
+        };
+        let embedder = Arc::new(Scripted { generation, asked: AtomicUsize::new(0), works: Mutex::new(works) });
+        let clock = Arc::new(ManualClock::new(Time(1_000_000)));
+        let questions = Questions::new(Arc::clone(&embedder) as Arc<_>, Arc::clone(&clock) as Arc<_>, Arc::default());
+        (questions, embedder, clock)
+    }
+
+    const LIMIT: Duration = Duration::from_millis(20);
+
+    // Design: a stalled embedding endpoint costs the deadline at most.
+    #[tokio::test]
+    async fn a_stalled_embedder_costs_its_time_and_no_more() {
+        let (questions, _, _) = questions(None);
+        let begun = std::time::Instant::now();
+        assert_eq!(questions.vector("where is my bike", LIMIT).await, None);
+        assert!(begun.elapsed() >= LIMIT);
+        assert_eq!(questions.metrics.question_vectors.get(QuestionVector::Late), 1);
+    }
+
+    // MemTensor/MemOS#1333.
+    #[tokio::test]
+    async fn an_embedder_that_fails_is_left_alone_for_a_while() {
+        let (questions, embedder, clock) = questions(Some(false));
+        for _ in 0..10 {
+            assert_eq!(questions.vector("a", LIMIT).await, None);
+        }
+        assert_eq!(embedder.asked.load(Ordering::Relaxed), MAX_FAILURES as usize);
+        clock.advance_millis(1_000);
+        assert_eq!(questions.vector("a", LIMIT).await, None, "it is tried again, and fails");
+        clock.advance_millis(1_000);
+        assert_eq!(questions.vector("a", LIMIT).await, None);
+        assert_eq!(embedder.asked.load(Ordering::Relaxed), MAX_FAILURES as usize + 1, "the pause has doubled");
+        *embedder.works.lock().unwrap() = Some(true);
+        clock.advance_millis(30_000);
+        assert!(questions.vector("a", LIMIT).await.is_some());
+        assert_eq!(questions.vector("ab", LIMIT).await.as_deref(), Some(&[2.0][..]));
+    }
+
+    #[tokio::test]
+    async fn of_a_very_long_question_the_beginning_is_embedded_and_of_an_empty_one_nothing() {
+        let (questions, embedder, _) = questions(Some(true));
+        let vector = questions.vector(&"é".repeat(1_000_000), LIMIT).await;
+        assert_eq!(vector.as_deref(), Some(&[MAX_CHARS as f32][..]));
+        assert_eq!(questions.vector(" \n", LIMIT).await, None);
+        assert_eq!(embedder.asked.load(Ordering::Relaxed), 1);
+    }
+}
