@@ -12,7 +12,7 @@ use crate::base::{Clock, Secret, SystemClock, SystemRandom};
 use crate::config::{Config, Key, Provider, ProviderKey, SystemEnv, Unpriced};
 use crate::embed::Side;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
-use crate::store::{ScopeStore, StoredKey, SubjectUse, UpkeepStore};
+use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, SubjectUse, UpkeepStore};
 use crate::tokens::ModelTable;
 use crate::upstream::probe;
 
@@ -106,6 +106,10 @@ async fn store(config: &Config) -> Vec<Finding> {
         Ok(depth) => findings.push(good(format!("{} exchanges wait to be learned from", depth.waiting))),
         Err(error) => findings.push(bad(format!("the outbox cannot be read: {error}"))),
     }
+    match crate::store::VectorStore::generations(&store).await {
+        Ok(generations) => findings.extend(generations.iter().map(vectors)),
+        Err(error) => findings.push(bad(format!("the generations of vectors cannot be read: {error}"))),
+    }
     let since = SystemClock.now().plus_seconds(-SUSPECT_DAYS * 86_400);
     match store.subject_use(since, 10_000).await {
         Ok(uses) => findings.extend(suspects(&uses).into_iter().map(warning)),
@@ -169,6 +173,14 @@ fn unbooked(config: &Config) -> Vec<String> {
         )
     });
     told.collect()
+}
+
+fn vectors(generation: &GenerationRecord) -> Finding {
+    let GenerationRecord { model, dimension, state, .. } = generation;
+    good(match state {
+        GenerationState::Ready => format!("memories have vectors of {model}, {dimension} numbers each"),
+        GenerationState::Filling => format!("memories are being given vectors of {model}; `serve` goes on with it"),
+    })
 }
 
 /// Places where one subject named in bodies has most conversations: a constant that a framework sets, and then all its users share

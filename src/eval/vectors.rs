@@ -162,3 +162,68 @@ fn record(bytes: &[u8]) -> Option<Record<'_>> {
 fn failed(error: EmbedError) -> EvalError {
     EvalError::Embed(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::eval::jsonl;
+    use crate::eval::retrieval::measure;
+    use crate::recall::RecallConfig;
+
+    /// Counts letters, and how often it was asked for a text.
+    #[derive(Debug)]
+    struct Letters(Generation, AtomicUsize);
+
+    fn letters(model: &str) -> Arc<Letters> {
+        let generation = Generation {
+            model: model.to_owned(),
+            dimension: None,
+            query_prefix: String::new(),
+            document_prefix: String::new(),
+        };
+        Arc::new(Letters(generation, AtomicUsize::new(0)))
+    }
+
+    #[async_trait]
+    impl Embed for Letters {
+        fn generation(&self) -> &Generation {
+            &self.0
+        }
+
+        async fn embed(&self, _: Side, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            self.1.fetch_add(texts.len(), Ordering::Relaxed);
+            let vector = |text: &&str| {
+                let mut counts = vec![0.1; 32];
+                text.bytes().for_each(|byte| counts[usize::from(byte % 32)] += 1.0);
+                counts
+            };
+            Ok(texts.iter().map(vector).collect())
+        }
+    }
+
+    #[test]
+    fn what_is_kept_in_a_file_is_not_asked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Some(folder.path().join("vectors"));
+        let dataset = jsonl::read("own cases", include_str!("../../tests/data/recall/mixed.jsonl")).unwrap();
+        let (one, two) = (letters("one"), letters("two"));
+        let make = |embedder: &Arc<Letters>| {
+            let args = VectorArgs { embedder: Arc::clone(embedder) as Arc<_>, file: file.clone() };
+            Vectors::make(&args, &dataset).unwrap()
+        };
+        let first = make(&one);
+        let asked = one.1.load(Ordering::Relaxed);
+        assert!(asked > 200, "{asked}");
+        let again = make(&one);
+        assert_eq!(one.1.load(Ordering::Relaxed), asked);
+        assert_eq!(again.question("声调"), first.question("声调"));
+        make(&two);
+        assert_eq!(two.1.load(Ordering::Relaxed), asked, "the vectors of another model are of no use");
+        let report = measure(&dataset, &RecallConfig::default(), None, Some(&first));
+        assert!(report.json()["latency_ms"]["embed_mean"].as_f64().unwrap() > 0.0);
+    }
+}

@@ -39,3 +39,4 @@ mod support;
 mod transparency;
 mod usage;
 mod use_limits;
+mod vectors;

@@ -1,0 +1,143 @@
+//! A million episodes over 10,000 scopes, with vectors, asked in turn: what is resident, by the bound of the cache.
+//!
+//! `cargo bench --bench many_scopes`. Texts and vectors are made up when a scope is read, so that the process holds nothing but the cache.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use backstory::base::{EpisodeId, Random, SeededRandom, Time};
+use backstory::embed::Packed;
+use backstory::memory::{Episode, EpisodeKind, EpisodeStatus, Scope, Sensitivity, Speaker};
+use backstory::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source, Space};
+use backstory::store::StoreError;
+
+const SCOPES: u64 = 10_000;
+const EPISODES: u64 = 100;
+const DIMENSION: usize = 384;
+const CACHE_BYTES: u64 = 1 << 30;
+const GOAL_MB: u64 = 1_500;
+
+/// Makes scopes up, the same each time.
+struct Made;
+
+#[async_trait]
+impl Source for Made {
+    async fn load(&self, scope: &Scope, _: usize) -> Result<ScopeData, StoreError> {
+        Ok(ScopeData { revision: 1, facts: Vec::new(), episodes: episodes(scope) })
+    }
+
+    async fn load_vectors(&self, scope: &Scope, generation: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
+        let sealed = |episode: &Episode| {
+            let packed = Packed::of(&vector(episode.id.0 as u64)).expect("no vector is zero");
+            (episode.id, packed.seal(generation, &episode.text))
+        };
+        Ok(episodes(scope).iter().map(sealed).collect())
+    }
+}
+
+fn scope(number: u64) -> Scope {
+    Scope::new("bench", "bench", format!("subject {number}"))
+}
+
+fn random_of(scope: &Scope) -> SeededRandom {
+    SeededRandom::new(scope.subject.bytes().fold(7, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())))
+}
+
+fn episodes(scope: &Scope) -> Vec<Episode> {
+    let random = random_of(scope);
+    (0..EPISODES)
+        .map(|number| {
+            let words = 8 + random.next_u64() % 33;
+            let text: Vec<String> = (0..words).map(|_| format!("q{:x}", random.next_u64() % 20_000)).collect();
+            let said_at = Time(1_700_000_000_000 + number as i64 * 60_000);
+            Episode {
+                id: EpisodeId(u128::from(random.next_u64())),
+                text: text.join(" "),
+                kind: EpisodeKind::Exchange,
+                role: if number % 2 == 0 { Speaker::User } else { Speaker::Assistant },
+                speaker: None,
+                session: format!("session {}", number / 20),
+                position: (number % 20) as i64,
+                said_at,
+                recorded_at: said_at,
+                tags: Vec::new(),
+                entities: Vec::new(),
+                exchange: None,
+                message_hash: format!("{number:064x}"),
+                score: 1.0,
+                half_life: 0,
+                uses: 0,
+                last_used_at: None,
+                status: EpisodeStatus::Active,
+                sensitivity: Sensitivity::Normal,
+                retired_facts: Vec::new(),
+            }
+        })
+        .collect()
+}
+
+fn vector(seed: u64) -> Vec<f32> {
+    let random = SeededRandom::new(seed);
+    (0..DIMENSION).map(|_| 1.0 + (random.next_u64() % 2_000) as f32 / 1_000.0).collect()
+}
+
+fn space() -> Space {
+    let texts = Space::texts();
+    let vectors = |texts: &[&str]| (0..texts.len() as u64).map(vector).collect::<Vec<_>>();
+    let written = Space::write(&vectors(&texts.documents), &vectors(&texts.questions)).expect("they are not all alike");
+    Space::read("bench", &written).expect("what was just written")
+}
+
+/// Resident memory of this process in MB, as the kernel tells it.
+fn resident_mb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1_024)
+}
+
+#[expect(clippy::print_stdout, reason = "this is what it is for")]
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime can be made");
+    runtime.block_on(async {
+        let config = RecallConfig { cache_bytes: CACHE_BYTES, ..RecallConfig::default() };
+        let recall = Recall::from_source(Arc::new(Made), config);
+        recall.set_space(Some(Arc::new(space())));
+        let mut times = Vec::new();
+        let mut most = 0;
+        for round in 0..2 {
+            for number in 0..SCOPES {
+                let scope = scope(number);
+                let text = episodes(&scope)[(number % EPISODES) as usize].text.clone();
+                let query = Query {
+                    scopes: vec![scope],
+                    text: text.split(' ').take(6).collect::<Vec<_>>().join(" "),
+                    before: None,
+                    now: Time(1_800_000_000_000),
+                    max_sensitivity: Sensitivity::Sensitive,
+                    exclude: Exclude::default(),
+                    max_episodes: 5,
+                    vector: Some(vector(number).into()),
+                };
+                black_box(recall.recall(&query).await.expect("made-up scopes can be read"));
+                let begun = Instant::now();
+                black_box(recall.recall_now(&query));
+                times.push(begun.elapsed().as_secs_f64() * 1e6);
+                if number % 500 == 0 {
+                    most = most.max(resident_mb().unwrap_or_default());
+                }
+            }
+            println!("round {round}: resident {} MB", resident_mb().unwrap_or_default());
+        }
+        times.sort_by(f64::total_cmp);
+        let at = |q: f64| times[(times.len() as f64 * q) as usize];
+        println!(
+            "{} episodes in {SCOPES} scopes, cache {} MB: resident at most {most} MB (goal {GOAL_MB}); recall p50 {:.0} µs, p99 {:.0} µs",
+            SCOPES * EPISODES,
+            CACHE_BYTES >> 20,
+            at(0.5),
+            at(0.99)
+        );
+    });
+}
