@@ -24,12 +24,12 @@ async fn told() -> Stack {
 /// Asks chat and the recall endpoint the same; both must answer, and what is shown must be nothing. The client's words arrive as they are.
 async fn finds_nothing(stack: &Stack, query: &str) {
     let start: String = query.chars().take(40).collect();
+    let found = recalled(stack, query).await;
+    assert_eq!((&found["data"], &found["passages"]), (&json!([]), &json!([])), "{start:?}");
     let body = json!({"model": "mock", "messages": [{"role": "user", "content": query}]}).to_string();
     let got = stack.chat(body.clone()).user("ann").send().await.must_be(200);
     assert_eq!(got.memory(), "miss", "{start:?}");
     assert_eq!(stack.sent().body, body, "{start:?}");
-    let found = recalled(stack, query).await;
-    assert_eq!((&found["data"], &found["passages"]), (&json!([]), &json!([])), "{start:?}");
 }
 
 async fn recalled(stack: &Stack, query: &str) -> Value {

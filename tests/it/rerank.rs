@@ -1,5 +1,7 @@
 //! An endpoint that orders what was found: what it is asked, and what becomes of every answer.
 
+use std::time::Duration;
+
 use backstory::mock::{Raw, Recorded, Script};
 use serde_json::{Value, json};
 
@@ -119,7 +121,7 @@ async fn an_answer_that_is_no_order_leaves_our_own_and_is_told() {
 // Design, promise 3: an endpoint that does not answer costs a part of the deadline, and no memory.
 #[tokio::test]
 async fn an_endpoint_that_is_late_costs_no_memory() {
-    let stalled = Script::Raw(Raw::json(200, "").ending(backstory::mock::End::Stall));
+    let stalled = Script::Raw(Raw { header_delay: Duration::from_secs(3_600), ..Raw::json(200, "[]") });
     let section = "[rerank]\nurl = \"${UPSTREAM_2}/rerank\"\n";
     let script = Script::Fixed("I see.".to_owned());
     let stack = Stack::of(script).upstream(stalled).recall("deadline_ms = 1500\n").with(section).start().await;

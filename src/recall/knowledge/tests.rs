@@ -114,7 +114,9 @@ async fn what_another_process_changes_is_seen_soon_and_what_this_one_does_at_onc
 async fn only_the_namespaces_that_are_named_are_read() {
     let library = Library::new().await;
     let sales = Namespace::new("acme", "sales");
-    library.put(&sales, "returns", "Sales rules", "Discounted swimwear of the sales team stays with the team.").await;
+    library
+        .put(&sales, "returns", "Sales rules", "Discounted swimwear of the sales team is returned to the team.")
+        .await;
     let question = query("Can discounted swimwear be returned?");
     let titles = |found: Vec<RecalledPassage>| found.into_iter().map(|f| f.document.title.clone()).collect::<Vec<_>>();
     let both = titles(library.knowledge.find(&[support(), sales.clone()], &question).await.unwrap().shown);
