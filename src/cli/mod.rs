@@ -9,6 +9,7 @@ mod dry_run;
 mod eval;
 mod explain;
 mod keys;
+mod knowledge;
 mod mock;
 mod models;
 mod serve;
@@ -45,6 +46,8 @@ enum Command {
     Keys(keys::KeysArgs),
     /// Prints what was used and cost, by key, tenant, model, person or day
     Usage(Box<usage::UsageArgs>),
+    /// Writes, lists and deletes documents of a namespace in a running gateway
+    Knowledge(knowledge::KnowledgeArgs),
     /// Measures recall on a data set of conversations and questions
     Eval(eval::EvalArgs),
     /// Writes all memories of one person out of a running gateway, as NDJSON
@@ -109,6 +112,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Explain(args) => on_runtime(explain::run(*args)),
         Command::Keys(args) => on_runtime(keys::run(args)),
         Command::Usage(args) => on_runtime(usage::run(*args)),
+        Command::Knowledge(args) => on_runtime(knowledge::run(args)),
         Command::Eval(args) => eval::run(args),
         Command::Export(args) => on_runtime(transfer::export(args)),
         Command::Import(args) => on_runtime(transfer::import(args)),

@@ -41,12 +41,12 @@ pub(super) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    fn gateway(&self) -> Result<OwnGateway, String> {
+    pub(super) fn gateway(&self) -> Result<OwnGateway, String> {
         let key = self.key.clone().map(Secret::from);
         OwnGateway::new(&self.url, key.as_ref(), self.user.as_deref(), self.namespace.as_deref())
     }
 
-    fn explain(&self, problem: &str) -> String {
+    pub(super) fn explain(&self, problem: &str) -> String {
         format!("the gateway at {}: {problem}", self.url)
     }
 }

@@ -56,6 +56,16 @@ impl OwnGateway {
         Ok(())
     }
 
+    /// Deletes what is at a path.
+    ///
+    /// # Errors
+    /// A sentence: there is no answer, or it is a refusal.
+    pub async fn delete(&self, path: &str) -> Result<(), String> {
+        let request = self.client.delete(format!("{}{path}", self.base)).headers(self.headers.clone());
+        accepted(request.send().await.map_err(root_cause)?).await?;
+        Ok(())
+    }
+
     /// Sends a body and returns the answer's JSON.
     ///
     /// # Errors
