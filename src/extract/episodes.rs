@@ -5,11 +5,8 @@ use crate::base::{EpisodeId, Random, Time};
 use crate::memory::gate::gives_orders;
 use crate::memory::normalise::fold;
 use crate::memory::segment::episode_side;
-use crate::memory::{Episode, EpisodeKind, EpisodeStatus, Said, Sensitivity, Speaker, Turn};
+use crate::memory::{Episode, EpisodeKind, EpisodeStatus, REPLY_SCORE, Said, Sensitivity, Speaker, Turn, USER_SCORE};
 
-/// A user's own words weigh more than the reply to them.
-const USER_SCORE: f64 = 1.0;
-const REPLY_SCORE: f64 = 0.6;
 /// Episodes fade slowly; the default of `[memory] episode_half_life_days`, as for those added by API.
 const HALF_LIFE_SECONDS: i64 = 90 * 86_400;
 

@@ -6,6 +6,11 @@ use super::fact::Sensitivity;
 use super::turn::Speaker;
 use crate::base::{EpisodeId, ExchangeId, FactId, Time};
 
+/// What the user's side of an exchange starts with.
+pub const USER_SCORE: f64 = 1.0;
+/// What the reply starts with: it is not the user's own word.
+pub const REPLY_SCORE: f64 = 0.6;
+
 /// One side of one event. User turns and assistant turns are episodes of their own, joined by `session` and `position`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Episode {

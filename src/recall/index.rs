@@ -13,7 +13,7 @@ use super::lists::{Counted, List, Lists, TermHasher};
 use super::sketch::Sketch;
 use crate::base::{EpisodeId, Time};
 use crate::memory::text::{self, Term, TermId};
-use crate::memory::{Episode, EpisodeStatus, Sensitivity, Speaker};
+use crate::memory::{Episode, EpisodeKind, EpisodeStatus, REPLY_SCORE, Sensitivity, Speaker, USER_SCORE};
 
 /// Stands for "no document" and "no speaker".
 pub(super) const NONE: u32 = u32::MAX;
@@ -39,6 +39,8 @@ pub(super) struct Place {
     prev: u32,
     next: u32,
     pub(super) sensitivity: Sensitivity,
+    /// By how much its score was moved since it was stored, by what people thought of answers that it was shown for.
+    pub(super) hindsight: f32,
     pub(super) is_reply: bool,
     /// Whether it holds a value that is no longer true.
     pub(super) is_retired: bool,
@@ -96,7 +98,8 @@ impl Index {
         else {
             return;
         };
-        let found = text::analyse(&episode.text);
+        let mut found = text::analyse(&episode.text);
+        add_labels(&mut found, &episode);
         let len = u32::try_from(found.iter().filter(|term| term.counts()).count()).unwrap_or(u32::MAX);
         let terms = self.lists.count(found.iter().map(|term| term.id));
         let session = self.session(&episode.session);
@@ -303,6 +306,17 @@ impl Index {
     }
 }
 
+/// Adds what tags and entities say beside the text: each term once, so that a label finds and does not outweigh.
+fn add_labels(terms: &mut Vec<Term>, episode: &Episode) {
+    for label in episode.tags.iter().chain(&episode.entities) {
+        for term in text::analyse(label) {
+            if terms.iter().all(|known| known.id != term.id) {
+                terms.push(term);
+            }
+        }
+    }
+}
+
 /// What a hit is weighed by, before its place among the others is known.
 fn place(episode: &Episode) -> Place {
     Place {
@@ -313,9 +327,20 @@ fn place(episode: &Episode) -> Place {
         prev: NONE,
         next: NONE,
         sensitivity: episode.sensitivity,
+        hindsight: hindsight(episode),
         is_reply: episode.role == Speaker::Assistant,
         is_retired: !episode.retired_facts.is_empty(),
     }
+}
+
+/// Only what was learned from an exchange starts with a score that is known.
+fn hindsight(episode: &Episode) -> f32 {
+    let start = match (episode.kind, episode.role) {
+        (EpisodeKind::Exchange, Speaker::User) => USER_SCORE,
+        (EpisodeKind::Exchange, Speaker::Assistant) => REPLY_SCORE,
+        _ => return 0.0,
+    };
+    (episode.score - start) as f32
 }
 
 /// Puts a value in the slot of a document: the next new one, or one that was used before.

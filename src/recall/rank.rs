@@ -30,6 +30,8 @@ const HALF: f64 = 0.4;
 const ALONE: f64 = 0.45;
 /// Fresh memories gain at most this share, half of it after [`FRESH_HALF_LIFE`].
 const FRESH: f64 = 0.03;
+/// What a whole point of hindsight score is worth, as a share.
+const HINDSIGHT: f64 = 0.2;
 /// Milliseconds in which the gain of a fresh memory halves: 30 days.
 const FRESH_HALF_LIFE: f64 = 30.0 * 86_400_000.0;
 
@@ -394,6 +396,7 @@ impl<'a> Fusion<'a> {
         let named = place.speaker != NONE && self.speakers.contains(&place.speaker);
         let mut boost = if named { self.weights.speaker } else { 0.0 };
         boost += FRESH * (-(self.asked.now.since(place.said_at) as f64) / FRESH_HALF_LIFE).exp2();
+        boost += HINDSIGHT * f64::from(place.hindsight);
         if let Some(span) = self.asked.when {
             boost += if span.holds(place.said_at) { self.weights.boost } else { 0.0 };
         }

@@ -91,6 +91,7 @@ macro_rules! contract_suite {
                      a_state_of_an_older_revision_does_not_replace_a_newer_one
                      what_was_shown_is_found_by_its_exchange
                      proposals_are_listed_by_status
+                     a_signal_moves_the_scores_of_what_was_shown_within_bounds
                      a_shared_secret_is_made_once
                      erasure_takes_everything_and_counts_it
                      an_exchange_from_before_an_erasure_leaves_nothing

@@ -26,7 +26,8 @@ pub use error::StoreError;
 pub use knowledge::{KnowledgeStore, PutDocument, Shelf, ShelfLimits};
 pub use types::{
     Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, KeyHash, LearnOutcome,
-    Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, StateKey, StoredKey, TargetRecord, TurnState,
+    Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, Signal, StateKey, StoredKey, TargetRecord,
+    TurnState,
 };
 pub use unreachable::Unreachable;
 pub use upkeep::{Audit, Audited, Change, Changed, Forgetting, Forgotten, SubjectUse};
@@ -236,6 +237,10 @@ pub trait ScopeStore: Send + Sync {
 pub trait ExchangeStore: Send + Sync {
     /// Returns what was shown for an exchange of the scope.
     async fn shown(&self, scope: &Scope, exchange: ExchangeId) -> Result<Option<Shown>, StoreError>;
+
+    /// Notes what people think of an answer, in place of what they thought before, and moves the scores of the episodes that were shown for
+    /// it. Returns how many those are; `None` when the scope has no such exchange, or what was shown for it is not kept.
+    async fn rate(&self, scope: &Scope, exchange: ExchangeId, signal: Signal) -> Result<Option<u64>, StoreError>;
 
     /// Lists what was proposed in a scope and what became of it, newest last.
     async fn proposals(

@@ -102,6 +102,27 @@ pub struct Shown {
     pub complete: bool,
 }
 
+/// What people think of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Signal {
+    /// It was right, and so was what was shown for it.
+    Good,
+    /// It was not.
+    Bad,
+}
+
+impl Signal {
+    /// By how much it moves the score of an episode that was shown: doubt weighs more than praise, which most answers never get.
+    #[must_use]
+    pub fn moves(self) -> f64 {
+        match self {
+            Self::Good => 0.1,
+            Self::Bad => -0.2,
+        }
+    }
+}
+
 /// Which exchanges a worker wants.
 #[derive(Clone, Debug)]
 pub struct Claim {

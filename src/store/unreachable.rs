@@ -15,7 +15,7 @@ use super::{
     DeadLetter, Queued, QueuedTurn, Window, WindowClaim, WindowDepth, WindowOutcome, WindowRules, WindowStore,
 };
 use super::{
-    Due, DueEpisode, GenerationRecord, KnowledgeStore, NewVector, PutDocument, Shelf, ShelfLimits, UsageGroup,
+    Due, DueEpisode, GenerationRecord, KnowledgeStore, NewVector, PutDocument, Shelf, ShelfLimits, Signal, UsageGroup,
     UsageQuery, UsageRow, UsageStore, VectorStore,
 };
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
@@ -185,6 +185,10 @@ impl ScopeStore for Unreachable {
 #[async_trait]
 impl ExchangeStore for Unreachable {
     async fn shown(&self, _: &Scope, _: ExchangeId) -> Result<Option<Shown>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn rate(&self, _: &Scope, _: ExchangeId, _: Signal) -> Result<Option<u64>, StoreError> {
         self.unavailable()
     }
 

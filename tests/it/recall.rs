@@ -156,3 +156,49 @@ async fn explain_shows_what_would_be_sent_and_asks_nobody() {
     assert_eq!(stack.sent().json(), explained["request"]);
     assert_eq!(got.memory(), explained["memory"]);
 }
+
+// Design, section 10: what people think of an answer moves the scores of what was shown for it, within bounds.
+#[tokio::test]
+async fn feedback_moves_what_was_shown_and_only_that() {
+    let stack = told(TRIPS).await;
+    let scores = || async {
+        let got = stack.ask("GET", "/memory/v1/episodes?limit=200").user("ann").send().await.must_be(200).json();
+        let of = |e: &Value| (e["id"].as_str().unwrap().to_owned(), e["score"].as_f64().unwrap());
+        got["data"].as_array().unwrap().iter().map(of).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let got = stack.say("ann", "What was wrong with the pier at that lake campsite?").await;
+    let exchange = got.header("x-backstory-exchange").to_owned();
+    stack.learned().await;
+    let before = scores().await;
+    let give = |user: &'static str, body: Value| stack.ask("POST", "/memory/v1/feedback").user(user).json(&body).send();
+    give("bob", json!({"exchange": exchange, "signal": "bad"})).await.must_be_error(404);
+    give("ann", json!({"exchange": exchange, "signal": "so-so"})).await.must_be_error(400);
+    give("ann", json!({"exchange": "nothing", "signal": "bad"})).await.must_be_error(400);
+    for _ in 0..3 {
+        give("ann", json!({"exchange": exchange, "signal": "bad"})).await.must_be(200);
+    }
+    let record = stack.ask("GET", &format!("/memory/v1/exchanges/{exchange}")).user("ann").send().await.must_be(200);
+    let detail = record.json()["detail"].clone();
+    assert_eq!(detail["feedback"], "bad");
+    let shown: Vec<&str> = detail["episodes"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    assert!(!shown.is_empty(), "{detail}");
+    for (id, score) in scores().await {
+        let moved = if shown.contains(&id.as_str()) { 0.2 } else { 0.0 };
+        assert!((before[&id] - score - moved).abs() < 1e-9, "{id}: {} to {score}", before[&id]);
+    }
+    give("ann", json!({"exchange": exchange, "signal": "good"})).await.must_be(200);
+    assert!(scores().await.iter().all(|(id, score)| *score >= before[id] && *score <= 1.0));
+}
+
+// Issue 5, item 5: tags find what they are put on.
+#[tokio::test]
+async fn a_tag_finds_what_its_text_does_not_say() {
+    let stack = told(&[]).await;
+    let put = |text: &str, tag: &str| {
+        stack.ask("POST", "/memory/v1/episodes").user("ann").json(&json!({"text": text, "tags": [tag]})).send()
+    };
+    put("Signed the lease for the flat by the canal.", "housing").await.must_be(201);
+    put("Bought a new chain and two tyres.", "bicycle").await.must_be(201);
+    let shown = stack.shown("ann", "What did I note about my bicycle?").await;
+    assert!(shown.contains("tyres") && !shown.contains("lease"), "{shown}");
+}

@@ -16,6 +16,7 @@ mod error;
 mod exchanges;
 mod export;
 mod facts;
+mod feedback;
 mod import;
 mod knowledge;
 mod listing;
@@ -131,6 +132,7 @@ pub fn router(api: MemoryApi) -> Router {
             only(get(knowledge::read).put(knowledge::replace).delete(knowledge::delete)),
         )
         .route("/memory/v1/knowledge/{id}/passages", only(get(knowledge::passages)))
+        .route("/memory/v1/feedback", only(post(feedback::give)))
         .route("/memory/v1/proposals", only(get(exchanges::proposals)))
         .route("/memory/v1/exchanges/{id}", only(get(exchanges::read)))
         .route("/memory/v1/namespaces", only(get(subject::namespaces)))

@@ -1,9 +1,14 @@
 //! Scopes as such: conversation state, exchange records, erasure, sweep, secrets.
 
+use serde_json::json;
+
 use super::fixtures::*;
-use crate::base::{ExchangeId, FactId, Time};
+use crate::base::{EpisodeId, ExchangeId, FactId, Time};
 use crate::memory::{Scope, Speaker};
-use crate::store::{EpisodeFilter, FactFilter, JobFailure, LearnOutcome, Page, ProposalStatus, ScopeState, Store};
+use crate::store::{
+    EpisodeFilter, FactFilter, Finished, JobFailure, LearnOutcome, Page, ProposalStatus, ScopeState, Shown, Signal,
+    Store,
+};
 
 pub(crate) async fn an_unknown_scope_has_revision_and_epoch_zero(store: &dyn Store) {
     assert_eq!(store.scope_state(&scope("nobody")).await.unwrap(), ScopeState::default());
@@ -233,4 +238,31 @@ async fn keep_state(store: &dyn Store, scope: &Scope, prefix: u8, revision: i64)
     finished.turn = None;
     finished.state = Some(state(scope, prefix, revision));
     store.append(&[finished]).await.unwrap();
+}
+
+pub(crate) async fn a_signal_moves_the_scores_of_what_was_shown_within_bounds(store: &dyn Store) {
+    let ann = scope("ann");
+    store.put_episodes(&ann, &[episode(20, Speaker::User, "one"), episode(21, Speaker::User, "two")]).await.unwrap();
+    let exchange = finished(2, &ann);
+    let detail = json!({"episodes": [EpisodeId(20), EpisodeId(99)]});
+    store.append(&[Finished { shown: Some(Shown { detail, ..shown(2) }), ..exchange }]).await.unwrap();
+    let start = store.episode(&ann, EpisodeId(21)).await.unwrap().unwrap().score;
+    let rate = |signal| store.rate(&ann, ExchangeId(2), signal);
+    let score = async || store.episode(&ann, EpisodeId(20)).await.unwrap().unwrap().score;
+    let revision = store.scope_state(&ann).await.unwrap().revision;
+    assert_eq!(rate(Signal::Bad).await.unwrap(), Some(1));
+    let lowered = score().await;
+    assert!((start - lowered - 0.2).abs() < 1e-9, "{lowered}");
+    assert_eq!(store.scope_state(&ann).await.unwrap().revision, revision + 1);
+    rate(Signal::Bad).await.unwrap();
+    assert!((score().await - lowered).abs() < 1e-9, "the same word twice is one");
+    rate(Signal::Good).await.unwrap();
+    let raised = score().await;
+    assert!(raised > lowered && raised <= 1.0, "the later word takes the place of the earlier: {raised}");
+    assert_eq!(store.episode(&ann, EpisodeId(21)).await.unwrap().unwrap().score, start, "what was not shown stays");
+    for other in [scope("bob"), ann.in_namespace("sales")] {
+        assert_eq!(store.rate(&other, ExchangeId(2), Signal::Bad).await.unwrap(), None);
+    }
+    assert_eq!(store.rate(&ann, ExchangeId(3), Signal::Bad).await.unwrap(), None);
+    assert_eq!(score().await, raised);
 }
