@@ -97,7 +97,8 @@ The mock behaves as the name of the model says. Words may be joined: mock-echo-s
 
 A request that offers tools gets a call of the first tool when its newest message is the user's, and text after the
 result. With response_format it gets a JSON object. Endpoints: POST /v1/chat/completions, POST /v1/embeddings (vectors
-made of the words; texts that share words are near), GET /v1/models; any other path under /v1/ is echoed as JSON.
+made of the words; texts that share words are near), POST /v1/rerank (by shared words, as Cohere or TEI), GET /v1/models;
+any other path under /v1/ is echoed as JSON.
 
 With --replies FILE it also plays the extraction model. A line is a JSON object: {\"contains\": TEXT, \"reply\": REPLY}, or
 {\"contains\": TEXT, \"status\": 429}. A question about exchanges that hold TEXT gets REPLY: as it is when it is a text, else as

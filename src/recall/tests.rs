@@ -453,3 +453,31 @@ fn a_value_is_found_where_it_stands_by_itself() {
     assert_eq!(recall.mentioning(&scope(), "上海"), [EpisodeId(2)]);
     assert!(recall.mentioning(&scope(), "").is_empty());
 }
+
+// Issue 5, item 5: hindsight score is a boost, and boosts are bounded.
+#[test]
+fn what_was_of_no_use_before_stands_behind_its_like_and_not_behind_all() {
+    let ferries = |scores: [f64; 2]| {
+        let texts = ["The harbour ferry leaves at the red pier.", "The harbour ferry leaves at the blue pier."];
+        let mut all: Vec<Episode> = (1..)
+            .zip(texts)
+            .zip(scores)
+            .map(|((id, text), score)| Episode { score, ..episode(id, &format!("s{id}"), 0, text) })
+            .collect();
+        all.push(Episode { score: 1.0, ..episode(9, "s9", 0, "The ferry was late again.") });
+        let recall = recall_of(Vec::new(), all);
+        let found = recall.search_now(&ask("Where does the harbour ferry leave?")).unwrap();
+        found.iter().map(|hit| hit.episode.id.0).collect::<Vec<_>>()
+    };
+    assert_eq!(ferries([0.4, 1.0])[..2], [2, 1]);
+    assert_eq!(ferries([1.0, 0.4])[..2], [1, 2]);
+    assert_eq!(ferries([0.1, 0.1])[2..], [9], "a tenth at most: what answers the question stays ahead");
+}
+
+#[test]
+fn a_tag_is_found_as_a_word_is() {
+    let tagged = Episode { tags: vec!["bicycle".to_owned()], ..episode(1, "s1", 0, "Bought a chain and two tyres.") };
+    let recall = recall_of(Vec::new(), vec![tagged, episode(2, "s2", 0, "Signed the lease for the flat.")]);
+    let found = recall.search_now(&ask("What about my bicycle?")).unwrap();
+    assert_eq!(found.iter().map(|hit| hit.episode.id.0).collect::<Vec<_>>(), [1]);
+}
