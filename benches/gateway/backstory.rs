@@ -6,16 +6,18 @@ use std::process::Command;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::client::{Connection, Target};
+use crate::client::{Connection, KeyRing, Target};
 use crate::process::Process;
 use crate::{Result, prompts};
 
 const KEY: &str = "bs-bench-key-0123456789";
-/// Connections that load the episodes: the store commits what comes together in one go.
+const ADMIN_KEY: &str = "bs-bench-admin-0123456789";
+/// Connections that load the episodes, or make the keys: the store commits what comes together in one go.
 const LOADERS: usize = 16;
 
 #[derive(Debug)]
@@ -30,6 +32,17 @@ impl Backstory {
     /// Starts the gateway in front of `upstream`, with the key's `memory` setting, "on" or "off", and with a copy of the
     /// store in `data` or with an empty one.
     pub(crate) fn start(upstream: &str, memory: &str, data: Option<&Path>) -> Result<Self> {
+        Self::start_with(data, KeyRing::one(KEY), |data| config_text(upstream, memory, data))
+    }
+
+    /// Starts the gateway with limits for everyone, and with the keys of a store; without one it has none yet.
+    pub(crate) fn start_limited(upstream: &str, store: Option<&KeyStore>) -> Result<Self> {
+        let keys = store.map_or_else(|| KeyRing::one(ADMIN_KEY), |store| Arc::clone(&store.keys));
+        let data = store.map(|store| store.folder.path().join("data"));
+        Self::start_with(data.as_deref(), keys, |data| limited_config_text(upstream, data))
+    }
+
+    fn start_with(data: Option<&Path>, keys: Arc<KeyRing>, config_text: impl Fn(&str) -> String) -> Result<Self> {
         let folder = TempDir::new()?;
         let own_data = folder.path().join("data");
         fs::create_dir(&own_data)?;
@@ -40,13 +53,69 @@ impl Backstory {
             }
         }
         let config = folder.path().join("backstory.toml");
-        fs::write(&config, config_text(upstream, memory, &own_data.display().to_string()))?;
+        fs::write(&config, config_text(&own_data.display().to_string()))?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_backstory"));
         command.arg("serve").arg("--config").arg(&config);
         let process = Process::start(command)?;
-        let target = Target { address: process.address.clone(), key: KEY.to_owned() };
+        let target = Target { address: process.address.clone(), keys };
         Ok(Self { process, target, folder })
     }
+}
+
+/// A store with many virtual keys, each of which has every limit there is, and the keys.
+#[derive(Debug)]
+pub(crate) struct KeyStore {
+    folder: TempDir,
+    keys: Arc<KeyRing>,
+}
+
+impl KeyStore {
+    pub(crate) async fn with_keys(upstream: &str, count: usize) -> Result<Self> {
+        let backstory = Backstory::start_limited(upstream, None)?;
+        let wanted: Arc<Mutex<Vec<usize>>> = Arc::new(Mutex::new((0..count).collect()));
+        let mut makers = JoinSet::new();
+        for _ in 0..LOADERS {
+            let (target, wanted) = (backstory.target.clone(), Arc::clone(&wanted));
+            makers.spawn(async move {
+                let mut connection = Connection::open(&target).await?;
+                let mut made = Vec::new();
+                loop {
+                    let Some(n) = wanted.lock().await.pop() else { break };
+                    let reply = connection.exchange("/admin/v1/keys", new_key(n)).await?;
+                    let reply: Value = serde_json::from_slice(&reply)?;
+                    made.push(reply["key"].as_str().ok_or("a key without its secret")?.to_owned());
+                }
+                Ok::<Vec<String>, Box<dyn std::error::Error + Send + Sync>>(made)
+            });
+        }
+        let mut keys = Vec::with_capacity(count);
+        while let Some(made) = makers.join_next().await {
+            keys.extend(made??);
+        }
+        backstory.process.settle()?;
+        let Backstory { process, folder, .. } = backstory;
+        drop(process);
+        Ok(Self { folder, keys: KeyRing::new(keys) })
+    }
+}
+
+/// Every limit there is, as members of JSON and as lines of TOML; none is reached.
+const LIMITS: [(&str, u64); 7] = [
+    ("max_concurrency", 1_000_000),
+    ("requests_per_minute", 4_000_000_000),
+    ("tokens_per_minute", 1_000_000_000_000),
+    ("tokens_per_day", 1_000_000_000_000_000),
+    ("tokens_per_month", 1_000_000_000_000_000),
+    ("usd_per_day", 1_000_000_000),
+    ("usd_per_month", 1_000_000_000),
+];
+
+fn new_key(n: usize) -> Bytes {
+    let mut settings = json!({"tenant": "bench", "namespace": "bench", "default_subject": "rider", "memory": "off"});
+    for (name, limit) in LIMITS {
+        settings[name] = json!(limit);
+    }
+    Bytes::from(json!({"name": format!("key {n}"), "settings": settings}).to_string())
 }
 
 /// A store with the episodes of the scope that all requests have, as its folder was left by a process that has ended.
@@ -106,5 +175,40 @@ namespace = "bench"
 default_subject = "rider"
 memory = "{memory}"
 "#
+    )
+}
+
+/// Keys come from the store; every person, tenant and model has limits of its own, and what tokens cost is known.
+fn limited_config_text(upstream: &str, data: &str) -> String {
+    let limits: String = LIMITS.iter().map(|(name, limit)| format!("{name} = {limit}\n")).collect();
+    let model = |name: &str| {
+        format!(
+            "[[models]]\nname = \"{name}\"\n[models.limits]\n{limits}[[models.targets]]\nprovider = \"fixed\"\n\
+             model = \"{name}\"\nprice_input_per_million = 2.5\nprice_output_per_million = 10.0\n"
+        )
+    };
+    let models: String = ["fixed", "stream-50-10", "hold"].map(model).concat();
+    format!(
+        r#"
+[server]
+listen = "127.0.0.1:0"
+max_concurrency = 4096
+
+[store]
+data = "{data}"
+
+[admin]
+key = "{ADMIN_KEY}"
+
+[[providers]]
+name = "fixed"
+base_url = "http://{upstream}/v1"
+api_key = "sk-upstream"
+
+[limits.each_tenant]
+{limits}
+[limits.each_subject]
+{limits}
+{models}"#
     )
 }

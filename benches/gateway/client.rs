@@ -1,5 +1,7 @@
 //! The client's side: one HTTP/1.1 connection, as lean as it can be, so that it measures the server and not itself.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -13,11 +15,33 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 
-/// Where requests go, and with which key.
+/// Where requests go, and with which keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: String,
-    pub(crate) key: String,
+    pub(crate) keys: Arc<KeyRing>,
+}
+
+/// Keys that requests have in turn.
+#[derive(Debug)]
+pub(crate) struct KeyRing {
+    keys: Vec<String>,
+    next: AtomicUsize,
+}
+
+impl KeyRing {
+    /// Of at least one key.
+    pub(crate) fn new(keys: Vec<String>) -> Arc<Self> {
+        Arc::new(Self { keys, next: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn one(key: &str) -> Arc<Self> {
+        Self::new(vec![key.to_owned()])
+    }
+
+    fn next(&self) -> &str {
+        &self.keys[self.next.fetch_add(1, Ordering::Relaxed) % self.keys.len()]
+    }
 }
 
 #[derive(Debug)]
@@ -45,7 +69,7 @@ impl Connection {
         self.sender.ready().await?;
         let request = Request::post(path)
             .header("host", &self.target.address)
-            .header("authorization", format!("Bearer {}", self.target.key))
+            .header("authorization", format!("Bearer {}", self.target.keys.next()))
             .header("content-type", "application/json")
             .body(Full::new(body))?;
         let response = self.sender.send_request(request).await?;

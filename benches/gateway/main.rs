@@ -1,9 +1,11 @@
 //! Measures what the gateway costs, on loopback and in one go: direct, a bare hyper reverse proxy, Backstory with memory
-//! off, and with memory on (10,000 episodes in the scope, durable outbox).
+//! off, the same with 10,000 virtual keys and every limit on, and with memory on (10,000 episodes in the scope, durable
+//! outbox).
 //!
 //!     cargo bench --bench gateway                          # everything, under five minutes
 //!     cargo bench --bench gateway -- --quick               # a shorter look, under one minute
-//!     cargo bench --bench gateway -- --systems direct,bare # some of the four
+//!     cargo bench --bench gateway -- --systems direct,bare # some of the five
+//!     cargo bench --bench gateway -- --keys 100            # fewer virtual keys behind the limits
 //!
 //! Each system is a process of its own. The upstream and the bare proxy are this program, started again in another role;
 //! Backstory is the release binary. `benches/README.md` says how to read the result.
@@ -36,6 +38,8 @@ pub(crate) struct Effort {
     pub(crate) fixed_rate: Duration,
     pub(crate) streams: Duration,
     pub(crate) episodes: usize,
+    /// Virtual keys of the system with limits, each of which has all of them.
+    pub(crate) keys: usize,
 }
 
 impl Effort {
@@ -46,6 +50,7 @@ impl Effort {
         fixed_rate: Duration::from_secs(3),
         streams: Duration::from_secs(3),
         episodes: 10_000,
+        keys: 10_000,
     };
 
     const QUICK: Self = Self {
@@ -55,6 +60,7 @@ impl Effort {
         fixed_rate: Duration::from_secs(2),
         streams: Duration::from_millis(1_500),
         episodes: 10_000,
+        keys: 10_000,
     };
 }
 
@@ -76,17 +82,20 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let mut effort = Effort::FULL;
+    let mut keys = None;
     let mut wanted = measure::System::ALL.to_vec();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => effort = Effort::QUICK,
             "--systems" => wanted = measure::System::parse_list(&arguments.next().unwrap_or_default())?,
+            "--keys" => keys = Some(arguments.next().unwrap_or_default().parse()?),
             // What cargo adds for every bench.
             "--bench" => {}
-            other => return Err(format!("unknown argument {other}; known: --quick, --systems LIST").into()),
+            other => return Err(format!("unknown argument {other}; known: --quick, --keys N, --systems LIST").into()),
         }
     }
+    effort.keys = keys.unwrap_or(effort.keys).max(1);
     let results = measure::all(&wanted, effort)?;
     say(&report::table(&results));
     let path = report::write_json(&results, effort)?;

@@ -1,12 +1,12 @@
-//! The four systems, and what is measured of each.
+//! The five systems, and what is measured of each.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::backstory::{Backstory, Store};
-use crate::client::Target;
+use crate::backstory::{Backstory, KeyStore, Store};
+use crate::client::{KeyRing, Target};
 use crate::process::Process;
 use crate::prompts::Prompts;
 use crate::{Effort, Result, bare, load, say, streams, upstream};
@@ -14,25 +14,34 @@ use crate::{Effort, Result, bare, load, say, streams, upstream};
 /// Requests a second in the open loop, as the goals say.
 pub(crate) const RATE: u32 = 1_000;
 pub(crate) const OPEN_STREAMS: usize = 500;
+/// Of the system with limits, as its goal says.
+pub(crate) const OPEN_STREAMS_LIMITED: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Direct,
     Bare,
     MemoryOff,
+    Limits,
     MemoryOn,
 }
 
 impl System {
-    pub(crate) const ALL: [Self; 4] = [Self::Direct, Self::Bare, Self::MemoryOff, Self::MemoryOn];
+    pub(crate) const ALL: [Self; 5] = [Self::Direct, Self::Bare, Self::MemoryOff, Self::Limits, Self::MemoryOn];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Bare => "bare",
             Self::MemoryOff => "memory-off",
+            Self::Limits => "limits",
             Self::MemoryOn => "memory-on",
         }
+    }
+
+    /// How many streams are held open to see what memory they take.
+    pub(crate) fn open_streams(self) -> usize {
+        if self == Self::Limits { OPEN_STREAMS_LIMITED } else { OPEN_STREAMS }
     }
 
     /// Reads `direct,bare,…`.
@@ -40,6 +49,13 @@ impl System {
         let find = |name: &str| Self::ALL.into_iter().find(|system| system.name() == name);
         list.split(',').map(|name| find(name).ok_or_else(|| format!("no such system: {name}").into())).collect()
     }
+}
+
+/// What is made once, before anything is measured.
+#[derive(Debug, Default)]
+struct Prepared {
+    episodes: Option<Store>,
+    keys: Option<KeyStore>,
 }
 
 /// One system while it runs.
@@ -51,18 +67,22 @@ enum Running {
 }
 
 impl Running {
-    fn start(system: System, upstream: &str, store: Option<&Store>) -> Result<Self> {
-        let key = "sk-bench".to_owned();
+    fn start(system: System, upstream: &str, prepared: &Prepared) -> Result<Self> {
+        let keys = KeyRing::one("sk-bench");
         Ok(match system {
-            System::Direct => Self::Direct(Target { address: upstream.to_owned(), key }),
+            System::Direct => Self::Direct(Target { address: upstream.to_owned(), keys }),
             System::Bare => {
                 let process = Process::start_role(bare::ROLE, &[upstream])?;
-                let target = Target { address: process.address.clone(), key };
+                let target = Target { address: process.address.clone(), keys };
                 Self::Bare(process, target)
             }
             System::MemoryOff => Self::Backstory(Backstory::start(upstream, "off", None)?),
+            System::Limits => {
+                let keys = prepared.keys.as_ref().ok_or("the keys were not prepared")?;
+                Self::Backstory(Backstory::start_limited(upstream, Some(keys))?)
+            }
             System::MemoryOn => {
-                let data = store.ok_or("the store was not prepared")?.data();
+                let data = prepared.episodes.as_ref().ok_or("the store was not prepared")?.data();
                 Self::Backstory(Backstory::start(upstream, "on", Some(&data))?)
             }
         })
@@ -144,17 +164,21 @@ impl Block {
 pub(crate) fn all(systems: &[System], effort: Effort) -> Result<Vec<Measured>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let upstream = Process::start_role(upstream::ROLE, &[])?;
-    let mut store = None;
+    let mut prepared = Prepared::default();
     if systems.contains(&System::MemoryOn) {
         say(&format!("adding {} episodes", effort.episodes));
-        store = Some(runtime.block_on(Store::with_episodes(&upstream.address, effort.episodes))?);
+        prepared.episodes = Some(runtime.block_on(Store::with_episodes(&upstream.address, effort.episodes))?);
+    }
+    if systems.contains(&System::Limits) {
+        say(&format!("making {} keys", effort.keys));
+        prepared.keys = Some(runtime.block_on(KeyStore::with_keys(&upstream.address, effort.keys))?);
     }
     let mut results: Vec<Measured> = systems.iter().copied().map(Measured::new).collect();
     for round in 1..=effort.rounds {
         for block in Block::ALL {
             for measured in &mut results {
                 say(&format!("round {round} of {}: {block:?}, {}", effort.rounds, measured.system.name()));
-                let running = Running::start(measured.system, &upstream.address, store.as_ref())?;
+                let running = Running::start(measured.system, &upstream.address, &prepared)?;
                 measure(block, &runtime, &running, effort, measured)?;
             }
         }
@@ -213,7 +237,7 @@ fn memory(runtime: &Runtime, system: &Running, into: &mut Measured) -> Result<()
     settle(system)?;
     into.idle_bytes = Some(process.resident()?);
     let prompts = Arc::new(Prompts::small("hold"));
-    let open = runtime.block_on(streams::hold_open(system.target(), &prompts, OPEN_STREAMS))?;
+    let open = runtime.block_on(streams::hold_open(system.target(), &prompts, into.system.open_streams()))?;
     into.streaming_bytes = Some(process.resident()?);
     drop(open);
     settle(system)

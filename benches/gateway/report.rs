@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::measure::{Measured, OPEN_STREAMS, RATE, Rounds, Saturation, System};
+use crate::measure::{Measured, OPEN_STREAMS, OPEN_STREAMS_LIMITED, RATE, Rounds, Saturation, System};
 use crate::{Effort, Result};
 
 /// One system's numbers, each a median over the rounds or a percentile over all requests.
@@ -133,6 +133,12 @@ fn goals(rows: &[Row]) -> Vec<Goal> {
         goal(off, "added p50", ratio(added.p50, bare_added.p50), 2.0, "x bare");
         goal(off, "added p99", ratio(added.p99, bare_added.p99), 2.0, "x bare");
     }
+    if let (Some(limits), Some(off)) = (find(rows, System::Limits), find(rows, System::MemoryOff)) {
+        goal(limits, "CPU, small", limits.small_cpu / off.small_cpu, 1.05, "x off");
+        goal(limits, "CPU, 100 KB history", limits.history_cpu / off.history_cpu, 1.05, "x off");
+        goal(limits, "requests/s, small", off.small_rate / limits.small_rate, 1.05, "x fewer");
+        goal(limits, "memory, 1,000 streams", limits.streaming_mb.unwrap_or_default(), 200.0, "MB");
+    }
     if let Some(on) = find(rows, System::MemoryOn) {
         let added = on.latency.added(direct.latency);
         goal(on, "CPU, small", on.small_cpu / bare.small_cpu, 8.0, "x bare");
@@ -182,8 +188,8 @@ pub(crate) fn table(results: &[Measured]) -> String {
     numbers("token delay: p50 us", &|row| Some(row.token.p50));
     numbers("token delay: p99 us", &|row| Some(row.token.p99));
     numbers("memory idle: MB", &|row| row.idle_mb);
-    numbers(&format!("memory, {OPEN_STREAMS} streams: MB"), &|row| row.streaming_mb);
-    text.push('\n');
+    numbers(&format!("memory, {OPEN_STREAMS}* streams: MB"), &|row| row.streaming_mb);
+    let _ = writeln!(text, "* limits: {OPEN_STREAMS_LIMITED}\n");
     for goal in goals(&rows) {
         let Goal { what, value, limit, unit } = &goal;
         let _ = writeln!(text, "{what:<36} {value:>8.2} {unit:<7} limit {limit:>6.2}   {}", goal.verdict());
