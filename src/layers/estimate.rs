@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use crate::access::Need;
 use crate::exchange::{Call, Payload};
-use crate::wire::ChatRequest;
+use crate::wire::{ChatRequest, Content};
 
 /// Tokens that a reply is taken to have when the client does not limit it.
 const DEFAULT_REPLY: u64 = 1_024;
@@ -22,7 +22,7 @@ const MEDIA: u64 = 2_000;
 /// count.
 pub(super) fn least(call: &Call) -> Need {
     let bytes = match &call.payload {
-        Payload::Chat(chat) if !has_media(chat.body()) => chat.body().len() as u64,
+        Payload::Chat(chat) if parts(chat).next().is_none() => chat.body().len() as u64,
         _ => 0,
     };
     capped(call, Need { input: bytes / MOST_BYTES_PER_TOKEN, ..Need::default() })
@@ -31,8 +31,8 @@ pub(super) fn least(call: &Call) -> Need {
 /// Returns what a request needs at most, of hardly any text more.
 pub(super) fn most(call: &Call, fewest: Option<u64>) -> Need {
     let input = match &call.payload {
-        Payload::Chat(chat) => text_tokens(chat.body()),
-        Payload::Embeddings(embeddings) => text_tokens(&embeddings.body),
+        Payload::Chat(chat) => chat_tokens(chat),
+        Payload::Embeddings(embeddings) => embeddings.body.len() as u64 / BYTES_PER_TOKEN,
     };
     with_input(call, input, fewest, None)
 }
@@ -65,34 +65,65 @@ fn capped(call: &Call, need: Need) -> Need {
     Need { input: need.input.min(cap.map_or(u64::MAX, |n| n as u64)), ..need }
 }
 
-/// Tokens of a JSON text, on the high side; what stands in base 64 counts as a picture.
-fn text_tokens(body: &[u8]) -> u64 {
-    let mut text = body.len() as u64;
+/// Tokens of a chat request, on the high side. Only contents made of parts are looked into: others are text.
+fn chat_tokens(chat: &ChatRequest) -> u64 {
+    let mut bytes = chat.body().len() as u64;
+    let mut tokens = 0;
+    for content in parts(chat) {
+        bytes = bytes.saturating_sub(content.len() as u64);
+        tokens += part_tokens(content.as_bytes());
+    }
+    tokens + bytes / BYTES_PER_TOKEN
+}
+
+/// The contents that are made of parts.
+fn parts(chat: &ChatRequest) -> impl Iterator<Item = &str> {
+    chat.messages().iter().filter_map(|message| match message.content {
+        Content::Parts(span) => Some(span.of(chat.text())),
+        _ => None,
+    })
+}
+
+/// Tokens of parts; what stands in base 64 counts as a picture.
+fn part_tokens(content: &[u8]) -> u64 {
+    let mut text = content.len() as u64;
     let mut media = 0;
-    for at in memmem::find_iter(body, b";base64,") {
-        let rest = &body[at..];
-        text -= memchr::memchr(b'"', rest).unwrap_or(rest.len()) as u64;
+    for at in memmem::find_iter(content, b";base64,") {
+        let rest = &content[at..];
+        text = text.saturating_sub(memchr::memchr(b'"', rest).unwrap_or(rest.len()) as u64);
         media += MEDIA;
     }
     // A picture behind an address costs as much.
-    media = media.max(MEDIA * memmem::find_iter(body, br#""image_url":{"#).count() as u64);
+    media = media.max(MEDIA * memmem::find_iter(content, br#""image_url":{"#).count() as u64);
     text / BYTES_PER_TOKEN + media
-}
-
-fn has_media(body: &[u8]) -> bool {
-    memmem::find(body, b";base64,").is_some()
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    fn tokens(content: &Value) -> u64 {
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": content}]});
+        chat_tokens(&ChatRequest::decode(Bytes::from(body.to_string())).unwrap())
+    }
 
     #[test]
     fn a_picture_counts_as_one_however_many_bytes_it_has() {
-        let picture = format!(r#"{{"image_url":{{"url":"data:image/png;base64,{}"}}}}"#, "A".repeat(300_000));
-        assert!((MEDIA..MEDIA + 50).contains(&text_tokens(picture.as_bytes())));
-        assert_eq!(text_tokens(&[b'x'; 300]), 100);
-        // A body that breaks off, or says so in a text.
-        assert!(text_tokens(br#"{"content":";base64,;base64,"#) >= 2 * MEDIA);
+        let picture =
+            |url: String| json!([{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "?"}]);
+        let small = tokens(&picture("https://host.example/a.png".to_owned()));
+        let large = tokens(&picture(format!("data:image/png;base64,{}", "A".repeat(300_000))));
+        assert!((MEDIA..MEDIA + 100).contains(&small) && (MEDIA..MEDIA + 100).contains(&large), "{small} {large}");
+    }
+
+    #[test]
+    fn a_text_counts_by_its_length_whatever_it_says() {
+        let text = tokens(&json!(";base64,".repeat(300)));
+        assert!((800..850).contains(&text), "{text}");
+        // A body that breaks off, or names the form twice.
+        assert!(part_tokens(br#"{"content":";base64,;base64,"#) >= 2 * MEDIA);
     }
 }

@@ -20,6 +20,8 @@ const COUNT_INLINE_BYTES: usize = 16 * 1024;
 const COUNTING: usize = 2;
 /// Of so many models it is said that their price is not known; the metric counts all.
 const MAX_UNPRICED: usize = 100;
+/// Longer names are no names of models.
+const MAX_MODEL_BYTES: usize = 256;
 
 /// A place in the outbox, where the request needs one. Dropping it gives the place back.
 #[derive(Debug)]
@@ -123,7 +125,8 @@ impl Reserve {
         if price.is_none() && !targets.is_empty() {
             let model = call.payload.model();
             let mut unpriced = self.unpriced.lock().unwrap_or_else(PoisonError::into_inner);
-            if unpriced.len() < MAX_UNPRICED && !unpriced.contains(model) {
+            let is_new = unpriced.len() < MAX_UNPRICED && !unpriced.contains(model);
+            if is_new && model.len() <= MAX_MODEL_BYTES {
                 unpriced.insert(model.to_owned());
                 tracing::warn!(
                     model,

@@ -68,7 +68,7 @@ fn sentence(of: LimitOf, shortage: &Shortage) -> String {
     match wait {
         Wait::Never => format!(
             "this request alone needs about {needed_text}, more than the limit of {whose}: {max_text} {unit}. It can \
-             never pass: send less, or lower max_completion_tokens"
+             never pass: send less, or set a lower max_completion_tokens"
         ),
         Wait::For(_) if limit == Limit::MaxConcurrency => {
             format!("the limit of {whose} is reached: {max_text} {unit}. Try again when one has ended")

@@ -82,7 +82,7 @@ fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0 => format!("{millis}ms"),
-        1..60 if millis % 1_000 == 0 => format!("{seconds}s"),
+        1..60 if millis.is_multiple_of(1_000) => format!("{seconds}s"),
         1..60 => format!("{seconds}.{}s", format!("{:03}", millis % 1_000).trim_end_matches('0')),
         60..3_600 => format!("{}m{}s", seconds / 60, seconds % 60),
         _ => format!("{}h{}m{}s", seconds / 3_600, seconds % 3_600 / 60, seconds % 60),
