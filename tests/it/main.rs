@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing where something should be has failed")]
 
+mod aborted;
 mod ask;
 mod bad_input;
 mod budget;
