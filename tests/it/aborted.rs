@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use crate::support::sse::text;
-use crate::support::{Stack, until};
+use crate::support::{Stack, log, until};
 
 /// Clients that leave before it is looked how much is there: what pools and caches keep is there then.
 const WARM_UP: usize = 100;
@@ -128,8 +128,10 @@ async fn nothing_stays_of(stack: &Stack, key: &str, count: usize) {
     let (before, tasks) = (held(stack), Handle::current().metrics().num_alive_tasks());
     let tracked = stack.app.tracker.len();
     all_leave(stack, key, count).await;
-    assert_eq!(held(stack), before);
-    assert_eq!(stack.app.tracker.len(), tracked);
+    // A request may come late whose client has left already: it ends as well.
+    until("nothing more is held than before", || held(stack) == before).await;
+    // What loads vocabularies at the start may have been there before, and be done now.
+    until("no tracked task is left", || stack.app.tracker.len() <= tracked).await;
     // Every connection, on either side, is a task; a few of those that upstream's pool keeps may come and go.
     until("no task is left", || Handle::current().metrics().num_alive_tasks() <= tasks + 8).await;
     let upstream = stack.upstream();
@@ -144,13 +146,14 @@ async fn clients_that_leave_leave_no_permit_connection_task_or_reservation_behin
     let stack = stack().await;
     all_leave(&stack, WITH_MEMORY, WARM_UP).await;
     nothing_stays_of(&stack, WITH_MEMORY, ABORTS).await;
-    // What was reserved for replies that nobody saw is given back: the input was paid for, and the one event that was seen.
+    // What was reserved for replies that nobody saw, and for memory, is given back, 1,100 tokens for each: the input was paid for,
+    // with what was remembered, and the one event that was seen.
     stack.upstream().set_script(Script::Model);
     let body = json!({"model": "mock", "max_tokens": 1, "messages": [{"role": "user", "content": "Hello"}]});
     let got = stack.chat(body.to_string()).key(WITH_MEMORY).user("person-1").send().await.must_be(200);
     let left: u64 = got.header("x-ratelimit-remaining-tokens").parse().unwrap();
     let used = 1_000_000_000_000 - left;
-    assert!(used < (WARM_UP + ABORTS) as u64 * 90, "{used} tokens");
+    assert!(used < (WARM_UP + ABORTS) as u64 * 300, "{used} tokens");
 }
 
 // 10,000 aborted streams leave no permit, connection, task or memory behind: `BACKSTORY_ABORTS=10000`, and the test alone in
@@ -164,8 +167,10 @@ async fn clients_that_leave_leave_no_memory_behind() {
         return;
     };
     all_leave(&stack, WITHOUT, LONG_WARM_UP).await;
-    let before = resident();
+    let (before, log_before) = (resident(), log::len());
     nothing_stays_of(&stack, WITHOUT, count).await;
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 4 * 1024 * 1024 + count as u64 * 256, "{grown} bytes for {count} clients");
+    // These tests keep the log in memory.
+    let log = (log::len() - log_before) as u64;
+    let grown = resident().saturating_sub(before + log);
+    assert!(grown < 4 * 1024 * 1024 + count as u64 * 256, "{grown} bytes for {count} clients, beside {log} of the log");
 }
