@@ -6,7 +6,7 @@ use backstory::mock::{Raw, Script};
 use serde_json::json;
 
 use crate::support::raw::{REPLY, RawServer, Step, json_answer};
-use crate::support::{Got, Stack, log, until};
+use crate::support::{Got, Stack, binary, log, until};
 
 const TWO_KEYS: &str = "[[providers]]\nname = \"p\"\nbase_url = \"${UPSTREAM}\"\napi_keys = [\"sk-first-0123456789\", \"sk-second-0123456789\"]\ndefault = true\n";
 
@@ -254,4 +254,27 @@ async fn attempts_are_visible() {
     for line in ["{outcome=\"5xx\"} 1", "{outcome=\"ok\"} 1"] {
         assert!(metrics.text().contains(&format!("backstory_upstream_attempts_total{line}")), "{line}");
     }
+}
+
+// An operator who asks is told which key it is, by its number.
+#[tokio::test]
+async fn doctor_tries_every_key_of_a_provider() {
+    let script = Script::from_fn(|request| match request.header("authorization") {
+        Some("Bearer sk-second-0123456789") => Script::Raw(Raw::error(401, "no")),
+        _ => Script::Model,
+    });
+    let stack = Stack::of(script).start().await;
+    let config = stack.folder().join("doctor.toml");
+    let data = stack.folder().join("doctor-data");
+    let text = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[store]\ndata = \"{}\"\n{}",
+        data.display(),
+        TWO_KEYS.replace("${UPSTREAM}", &stack.upstream().base_url())
+    );
+    std::fs::write(&config, text).unwrap();
+    let (code, out, _) = binary::run(&["doctor", "--config", config.to_str().unwrap()], &[]).await;
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("ok   provider `p` (key 1) answers"), "{out}");
+    assert!(out.contains("BAD  provider `p` (key 2) refuses the configured API key (401)"), "{out}");
+    assert!(!out.contains("sk-"), "{out}");
 }
