@@ -85,7 +85,7 @@ pub fn cursor(of: &[Option<String>]) -> String {
 
 fn place(cursor: &str) -> Option<Vec<String>> {
     let digits = cursor.as_bytes();
-    if digits.is_empty() || digits.len() % 2 != 0 {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return None;
     }
     let digit = |c: u8| char::from(c).to_digit(16);

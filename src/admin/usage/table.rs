@@ -28,8 +28,11 @@ enum Figure {
     Time(Option<u64>),
 }
 
+/// The name of a figure, and where it is from.
+type Column = (&'static str, fn(&UsageSums) -> Figure);
+
 /// The columns behind those that the rows are grouped by.
-const COLUMNS: [(&str, fn(&UsageSums) -> Figure); 19] = [
+const COLUMNS: [Column; 19] = [
     ("exchanges", |s| Figure::Count(s.exchanges)),
     ("incomplete", |s| Figure::Count(s.incomplete)),
     ("failed", |s| Figure::Count(s.failed)),
@@ -140,7 +143,7 @@ fn shown_sums(figures: &Value) -> UsageSums {
 }
 
 fn figures(sums: &UsageSums) -> Map<String, Value> {
-    let figure = |(name, of): &(&str, fn(&UsageSums) -> Figure)| match of(sums) {
+    let figure = |(name, of): &Column| match of(sums) {
         Figure::Count(n) => ((*name).to_owned(), Value::from(n)),
         Figure::Money(cost) => (format!("{name}_micros"), cost.map_or(Value::Null, |cost| Value::from(cost.micros()))),
         #[expect(clippy::cast_precision_loss, reason = "a mean of times; no sum is made of it")]
