@@ -18,7 +18,8 @@ const ENTRY_BYTES: usize = 160;
 
 type Key = [u8; 32];
 type Vector = Arc<[f32]>;
-type Asking = Shared<BoxFuture<'static, Result<Vector, EmbedError>>>;
+type Answer = BoxFuture<'static, Result<Vector, EmbedError>>;
+type Asking = Shared<Answer>;
 
 /// An embedder that is asked for each text once: vectors are kept by a hash of generation, side and text, the least useful dropped
 /// when they take too much room, and a question that several ask at the same time is asked once for all of them.
@@ -27,7 +28,7 @@ pub struct Cached {
     generation: String,
     known: Cache<Key, Vector>,
     /// Questions that are being asked: only as long as somebody waits for the answer.
-    asking: Mutex<HashMap<Key, WeakShared<BoxFuture<'static, Result<Vector, EmbedError>>>>>,
+    asking: Mutex<HashMap<Key, WeakShared<Answer>>>,
     metrics: Arc<Metrics>,
 }
 

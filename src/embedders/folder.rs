@@ -135,9 +135,11 @@ impl Config {
     fn encoder(&self, pooling: Pooling, tensors: &mut Tensors) -> Result<Encoder, String> {
         let arch = Arch::new();
         let (hidden, wide) = (self.hidden_size, self.intermediate_size);
-        let words = Rows::new(&tensors.rows("embeddings.word_embeddings.weight", hidden)?, hidden);
+        let mut words = Rows::of_width(hidden);
+        tensors.each_row("embeddings.word_embeddings.weight", hidden, |row| words.push(row))?;
         let places = tensors.read("embeddings.position_embeddings.weight", &[self.max_position_embeddings, hidden])?;
-        let types = tensors.rows("embeddings.token_type_embeddings.weight", hidden)?;
+        let mut types = Vec::new();
+        tensors.each_row("embeddings.token_type_embeddings.weight", hidden, |row| types.extend_from_slice(row))?;
         let mut places = places[self.skipped_places() * hidden..].to_vec();
         for place in places.chunks_exact_mut(hidden) {
             place.iter_mut().zip(&types).for_each(|(place, kind)| *place += kind);

@@ -64,7 +64,7 @@ fn exp(x: f32) -> f32 {
     let series = series * rest + 1.333_355_8e-3;
     let series = series * rest + 9.618_129e-3;
     let series = series * rest + 5.550_411e-2;
-    let series = series * rest + 2.402_265_1e-1;
+    let series = series * rest + 2.402_265e-1;
     let series = series * rest + std::f32::consts::LN_2;
     let series = series * rest + 1.0;
     series * f32::from_bits(rounded.to_bits().wrapping_add(127) << 23)

@@ -17,16 +17,16 @@ pub(in crate::embedders) struct Rows {
 }
 
 impl Rows {
-    /// Takes rows of `width` numbers each.
-    pub(in crate::embedders) fn new(numbers: &[f32], width: usize) -> Self {
-        let rows = numbers.len() / width;
-        let mut out = Self { width, numbers: Vec::with_capacity(rows * width), scales: Vec::with_capacity(rows) };
-        for row in numbers.chunks_exact(width) {
-            let scale = scale(row);
-            out.scales.push(scale);
-            out.numbers.extend(row.iter().map(|number| whole(*number, scale)));
-        }
-        out
+    /// No rows yet, of `width` numbers each.
+    pub(in crate::embedders) fn of_width(width: usize) -> Self {
+        Self { width, numbers: Vec::new(), scales: Vec::new() }
+    }
+
+    /// Takes one row more.
+    pub(in crate::embedders) fn push(&mut self, row: &[f32]) {
+        let scale = scale(row);
+        self.scales.push(scale);
+        self.numbers.extend(row.iter().map(|number| whole(*number, scale)));
     }
 
     /// How many rows there are.
@@ -200,7 +200,9 @@ mod tests {
 
     #[test]
     fn a_row_keeps_its_numbers_to_a_127th_of_the_largest() {
-        let rows = Rows::new(&[1.0, -2.0, 0.5, 0.0, 0.0, 0.0], 3);
+        let mut rows = Rows::of_width(3);
+        rows.push(&[1.0, -2.0, 0.5]);
+        rows.push(&[0.0; 3]);
         let mut out = vec![1.0; 3];
         rows.add(0, &mut out);
         for (found, wanted) in out.iter().zip([2.0, -1.0, 1.5]) {

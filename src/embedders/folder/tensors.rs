@@ -1,4 +1,4 @@
-//! Reads numbers out of a safetensors file, one tensor at a time, so that the file is never in memory as a whole.
+//! Reads numbers out of a safetensors file, piece by piece: neither the file nor its largest tensor is ever in memory as a whole.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,6 +10,8 @@ use serde_json::Value;
 
 /// The largest header that is read, in bytes.
 const MAX_HEADER_BYTES: u64 = 16 << 20;
+/// Numbers are read in pieces of about so many bytes.
+const PIECE_BYTES: usize = 1 << 20;
 /// What stands before the names in files that were saved with the heads of their model.
 const PREFIXES: [&str; 4] = ["", "bert.", "roberta.", "model."];
 
@@ -67,13 +69,17 @@ impl Tensors {
         if found != shape {
             return Err(format!("{name} is of the shape {found:?}, where config.json wants {shape:?}"));
         }
-        self.numbers(name)
+        let mut out = Vec::with_capacity(shape.iter().product());
+        self.pieces(name, 1, |numbers| out.extend_from_slice(numbers))?;
+        Ok(out)
     }
 
-    /// The numbers of a tensor of any number of rows, each of this width.
-    pub(super) fn rows(&mut self, name: &str, width: usize) -> Result<Vec<f32>, String> {
+    /// Takes the rows of a tensor one after the other, of any number, but each of this width.
+    pub(super) fn each_row(&mut self, name: &str, width: usize, mut take: impl FnMut(&[f32])) -> Result<(), String> {
         match self.find(name)?.shape[..] {
-            [rows, found] if found == width && rows > 0 => self.numbers(name),
+            [rows, found] if found == width && rows > 0 => {
+                self.pieces(name, width, |numbers| numbers.chunks_exact(width).for_each(&mut take))
+            }
             ref found => Err(format!("{name} is of the shape {found:?}, where config.json wants rows of {width}")),
         }
     }
@@ -93,7 +99,8 @@ impl Tensors {
         self.tensors.get(&name).ok_or_else(|| format!("lacks {name}: is it the model that config.json tells of?"))
     }
 
-    fn numbers(&mut self, name: &str) -> Result<Vec<f32>, String> {
+    /// Takes the numbers of a tensor in pieces of whole rows, so that a large one is never in memory as it stands in the file.
+    fn pieces(&mut self, name: &str, row: usize, mut take: impl FnMut(&[f32])) -> Result<(), String> {
         let Tensor { dtype, shape, data_offsets: (from, to) } = self.find(name)?;
         let (kind, (from, to)) = (dtype.clone(), (*from, *to));
         let width = match kind.as_str() {
@@ -101,21 +108,28 @@ impl Tensors {
             "F16" | "BF16" => 2,
             other => return Err(format!("{name} has numbers of the kind {other}; supported are F32, F16 and BF16")),
         };
-        let count = shape.iter().try_fold(1_u64, |count, side| count.checked_mul(*side as u64));
-        let fits =
-            count.and_then(|count| count.checked_mul(width)).is_some_and(|bytes| from.checked_add(bytes) == Some(to));
-        if !fits || to > self.size {
+        let bytes = shape.iter().try_fold(width as u64, |bytes, side| bytes.checked_mul(*side as u64));
+        if bytes.is_none_or(|bytes| from.checked_add(bytes) != Some(to)) || to > self.size {
             return Err(format!("{name} is not where the header says: the file broke off, fetch it again"));
         }
-        let mut bytes = vec![0; usize::try_from(to - from).map_err(|_| format!("{name} is too large"))?];
-        let read = self.file.seek(SeekFrom::Start(self.start + from)).and_then(|_| self.file.read_exact(&mut bytes));
-        read.map_err(|error| format!("{name} cannot be read: {error}"))?;
-        self.mark(&bytes);
-        let numbers = decoded(&kind, &bytes);
-        if numbers.iter().any(|number| !number.is_finite()) {
-            return Err(format!("{name} has numbers that are none"));
+        let unreadable = |error: std::io::Error| format!("{name} cannot be read: {error}");
+        self.file.seek(SeekFrom::Start(self.start + from)).map_err(unreadable)?;
+        let mut left = usize::try_from(to - from).map_err(|_| format!("{name} is too large"))?;
+        self.mark(&(left as u64).to_le_bytes());
+        let mut buffer = vec![0; (PIECE_BYTES / (row * width)).max(1) * row * width];
+        while left > 0 {
+            let most = buffer.len();
+            let piece = &mut buffer[..left.min(most)];
+            self.file.read_exact(piece).map_err(unreadable)?;
+            self.hash.update(piece);
+            let numbers = decoded(&kind, piece);
+            if numbers.iter().any(|number| !number.is_finite()) {
+                return Err(format!("{name} has numbers that are none"));
+            }
+            take(&numbers);
+            left -= piece.len();
         }
-        Ok(numbers)
+        Ok(())
     }
 }
 
