@@ -285,7 +285,7 @@ async fn passages_keep_to_their_share_and_number() {
     };
     let text: String = (0..20).map(|n| format!("# Returned goods {n}\n{}\n\n", long(n))).collect();
     shop.put("operator", "rules", "Rules", &text).await.must_be(201);
-    let got = shop.chat("app", "Which unopened goods can be returned within thirty days of delivery?").await;
+    let got = shop.chat("app", "Are unopened goods returned, thirty days from delivery?").await;
     let figures: Vec<usize> =
         got.memory().split("; ").filter_map(|pair| pair.split_once('=')?.1.parse().ok()).collect();
     let [_, _, passages, tokens] = figures[..] else { panic!("{}", got.memory()) };

@@ -87,7 +87,7 @@ async fn a_locked_database_is_unavailable_until_the_lock_is_gone() {
 async fn a_full_disk_is_unavailable_and_loses_nothing_that_was_there() {
     let folder = TempDir::new().unwrap();
     open(&folder).await.close().await;
-    let full = SqliteStore::open(SqliteOptions { max_pages: Some(80), ..options(&folder) }).await.unwrap();
+    let full = SqliteStore::open(SqliteOptions { max_pages: Some(200), ..options(&folder) }).await.unwrap();
     let mut kept = 0;
     let error = loop {
         let mut next = finished(kept + 1, &scope("ann"));
