@@ -110,6 +110,7 @@ fn principal(n: usize, limits: Limits) -> Principal {
         max_sensitivity: Sensitivity::Sensitive,
         budget: PolicyChanges::default(),
         key: n as u128,
+        key_name: "bench".into(),
         limits,
         each_subject: limits,
     }

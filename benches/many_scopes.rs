@@ -117,6 +117,7 @@ fn main() {
                     now: Time(1_800_000_000_000),
                     max_sensitivity: Sensitivity::Sensitive,
                     exclude: Exclude::default(),
+                    said: Arc::default(),
                     max_episodes: 5,
                     vector: Some(vector(number).into()),
                 };

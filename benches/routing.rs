@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use backstory::base::Secret;
 use backstory::context::PolicyChanges;
-use backstory::exchange::{Credential, LimitRules, MemoryApi, Payload, Principal, SubjectRule, Switch};
+use backstory::exchange::{Credential, Limits, MemoryApi, Payload, Principal, SubjectRule, Switch};
 use backstory::memory::Sensitivity;
-use backstory::tokens::ModelTable;
+use backstory::tokens::{ModelTable, PriceChanges};
 use backstory::upstream::{Auth, ModelConfig, Pick, Provider, ProviderConfig, Routes, TargetConfig, Traits, When};
 use backstory::wire::{ChatRequest, ParamRules};
 use bytes::Bytes;
@@ -50,6 +50,7 @@ fn routes(pick: Pick) -> Routes {
         model: format!("upstream-model-{at}"),
         window: Some(128_000),
         max_output: Some(16_384),
+        price: PriceChanges::default(),
         order: at / 5,
         weight: 1 + at % 3,
         when: When { tools: at.is_multiple_of(4).then_some(false), ..When::default() },
@@ -79,7 +80,9 @@ fn principal() -> Principal {
         max_sensitivity: Sensitivity::Sensitive,
         budget: PolicyChanges::default(),
         key: 1,
-        limits: LimitRules::default(),
+        key_name: "bench".into(),
+        limits: Limits::default(),
+        each_subject: Limits::default(),
     }
 }
 

@@ -225,7 +225,7 @@ mod tests {
     }
 
     fn simulated() -> impl Strategy<Value = Simulated> {
-        (0.6..1.7_f64, 0.0..40.0_f64, 0.0..0.02_f64).prop_map(|(ratio, overhead, noise)| Simulated {
+        (0.6..1.7_f64, 0.0..40.0_f64, 0.0..0.015_f64).prop_map(|(ratio, overhead, noise)| Simulated {
             ratio,
             overhead,
             noise,
