@@ -106,7 +106,6 @@ impl PullArgs {
 
 async fn download(source: &ModelSource, work: &Path) -> Result<(), String> {
     let downloads = Downloads::new(&source.base_url)?;
-    let mut sums = String::new();
     for (file, optional) in MODEL_FILES {
         let to = work.join(file);
         if let Some(folder) = to.parent() {
@@ -126,12 +125,18 @@ async fn download(source: &ModelSource, work: &Path) -> Result<(), String> {
             Downloaded::Done { sha256, checked } => {
                 let note = if checked { "checked" } else { "nobody told what its SHA-256 must be" };
                 say(&format!("{file}: {note}"));
-                sums.push_str(&format!("{sha256}  {file}\n"));
+                write_down(&work.join("SHA256SUMS"), &format!("{sha256}  {file}\n"))?;
             }
         }
     }
-    let list = work.join("SHA256SUMS");
-    std::fs::write(&list, sums).map_err(|error| format!("{} cannot be written: {error}", list.display()))
+    Ok(())
+}
+
+/// Writes a hash down after each file: a run that goes on where another ended keeps what that one wrote.
+fn write_down(list: &Path, line: &str) -> Result<(), String> {
+    let before = std::fs::read_to_string(list).unwrap_or_default();
+    let written = std::fs::write(list, before + line);
+    written.map_err(|error| format!("{} cannot be written: {error}", list.display()))
 }
 
 fn opened(folder: &Path) -> Result<LocalEmbedder, String> {
