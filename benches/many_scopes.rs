@@ -80,7 +80,7 @@ fn episodes(scope: &Scope) -> Vec<Episode> {
 
 fn vector(seed: u64) -> Vec<f32> {
     let random = SeededRandom::new(seed);
-    (0..DIMENSION).map(|_| 1.0 + (random.next_u64() % 2_000) as f32 / 1_000.0).collect()
+    (0..DIMENSION / 8).flat_map(|_| random.next_u64().to_le_bytes()).map(|byte| 64.0 + f32::from(byte)).collect()
 }
 
 fn space() -> Space {

@@ -13,13 +13,14 @@ use crate::recall::tests::{NOW, episode, scope};
 use crate::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source, Space};
 use crate::store::{Learned, StoreError};
 
-type Rows = Vec<(EpisodeId, Vec<u8>)>;
+/// Stored vectors, by generation.
+type Stored = HashMap<String, Vec<(EpisodeId, Vec<u8>)>>;
 
 /// Texts of one scope, with the vectors that are stored for them, by generation.
 #[derive(Default)]
 struct Shelf {
     texts: Mutex<Vec<&'static str>>,
-    vectors: Mutex<HashMap<String, Rows>>,
+    vectors: Mutex<Stored>,
     fails: bool,
 }
 
