@@ -134,8 +134,7 @@ async fn with_failing_embeddings_words_find_and_chat_goes_on() {
         let asked = stack.ask("POST", "/memory/v1/recall").user("ann").json(&json!({"query": QUESTION}));
         let found = asked.send().await.must_be(200).json();
         // What was asked is remembered, too, and its words are the same.
-        let texts = found["data"].as_array().unwrap().iter().filter_map(|one| one["text"].as_str());
-        assert!(found["degraded"] == "vector" && texts.into_iter().any(|text| text.contains("Inari")), "{found}");
+        assert!(found["degraded"] == "vector" && found["data"].to_string().contains("Inari"), "{found}");
     }
     stack.tell("ann", "The ferry to Hanko was cancelled because of the storm.").await;
     let got = stack.say("ann", "Why was the ferry to Hanko cancelled?").await;
