@@ -43,11 +43,11 @@ struct RetrievalOptions {
     /// Only one half of the scopes: settings that were chosen on one are to be judged on the other
     #[arg(long, value_name = "HALF")]
     half: Option<HalfArg>,
-    /// Configuration file whose [recall] is measured [default: the built-in settings]
+    /// Configuration file whose section `recall` is measured [default: the built-in settings]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Who makes vectors: openai:URL:MODEL (URL up to and including /v1; its key, if any, in BACKSTORY_EMBEDDER_KEY), local:DIR, or
-    /// config for the [embeddings] of --config [default: nobody, words alone find]
+    /// config for the section `embeddings` of --config [default: nobody, words alone find]
     #[arg(long, value_name = "SPEC")]
     embedder: Option<String>,
     /// Put before every question that is embedded

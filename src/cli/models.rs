@@ -26,13 +26,13 @@ pub(super) struct ModelsArgs {
 enum What {
     /// Lists the embedding models that are known by name
     List,
-    /// Downloads an embedding model, once: for [embeddings] engine = "local"
+    /// Downloads an embedding model, once: for `embeddings` with engine = "local"
     Pull(PullArgs),
 }
 
 #[derive(Debug, Args)]
 struct PullArgs {
-    /// A name that `list` prints, hf:OWNER/NAME[@REVISION], or the https:// address of a folder with the files of a model
+    /// A name that `list` prints, hf:OWNER/NAME, hf:OWNER/NAME@REVISION, or the https:// address of a folder with the files of a model
     name: String,
     /// Where to put it [default: models/NAME in the data folder]
     #[arg(long, value_name = "DIR")]
