@@ -84,6 +84,8 @@ pub(super) struct Index {
     pub(super) live_sessions: usize,
     pub(super) total_len: u64,
     pub(super) total_window: u64,
+    /// The lowest and the highest hindsight that an episode ever had here, and zero.
+    pub(super) hindsight: (f32, f32),
     bytes: usize,
 }
 
@@ -110,7 +112,9 @@ impl Index {
         self.by_id.insert(episode.id, doc);
         let position = episode.position;
         put(&mut self.sizes, doc, Size { turn: len, window: 0 });
-        put(&mut self.places, doc, Place { session, speaker, ..place(&episode) });
+        let place = place(&episode);
+        self.widen(place.hindsight);
+        put(&mut self.places, doc, Place { session, speaker, ..place });
         let sketch = Sketch::of(found.iter().map(|term| term.id));
         put(&mut self.docs, doc, Some(Doc { episode, sketch, terms }));
         self.link(doc, session, position);
@@ -152,8 +156,14 @@ impl Index {
         let Some(&number) = self.by_id.get(&id) else { return };
         let Some(doc) = self.docs[number as usize].as_mut() else { return };
         change(Arc::make_mut(&mut doc.episode));
+        let after = place(&doc.episode);
         let Place { session, speaker, prev, next, .. } = self.places[number as usize];
-        self.places[number as usize] = Place { session, speaker, prev, next, ..place(&doc.episode) };
+        self.places[number as usize] = Place { session, speaker, prev, next, ..after };
+        self.widen(after.hindsight);
+    }
+
+    fn widen(&mut self, hindsight: f32) {
+        self.hindsight = (self.hindsight.0.min(hindsight), self.hindsight.1.max(hindsight));
     }
 
     fn session(&mut self, name: &str) -> u32 {

@@ -49,8 +49,8 @@ pub(super) struct Prune<'a> {
     pub(super) index: &'a Index,
     pub(super) asked: &'a Asked<'a>,
     pub(super) shares: Shares,
-    /// The most that a boost adds for this question, as a share.
-    pub(super) boost: f32,
+    /// The least and the most that a boost adds for this question, as a share.
+    pub(super) boost: (f32, f32),
     /// What one episode at least must cover, and whether one telling word is enough for that.
     pub(super) floor: f64,
     pub(super) lenient: bool,
@@ -65,7 +65,7 @@ pub(super) struct Prune<'a> {
 /// What an episode has to come up with to be among the best.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bar {
-    /// By channel, what each of as many episodes as are wanted scores at least, roles taken into account.
+    /// By channel, what each of as many episodes as are wanted scores at least, roles and boosts taken into account.
     least: [f32; 3],
     /// The same fused, with the channels divided by the most that their best can be.
     fused: f32,
@@ -88,7 +88,8 @@ struct Probe {
     /// Turn, window and session.
     scores: [f32; 3],
     sum: Sum,
-    role: f32,
+    /// What it is multiplied by at least.
+    weight: f32,
 }
 
 impl Prune<'_> {
@@ -141,11 +142,11 @@ impl Prune<'_> {
         // Only now what takes another look into memory.
         let place = &self.index.places[doc as usize];
         let session = (sessions[place.session as usize] + of_session).min(bar.most_session);
-        bar.is_reached([turn, window, session], self.shares.role(place.is_reply) * (1.0 + self.boost))
+        bar.is_reached([turn, window, session], self.shares.role(place.is_reply) * (1.0 + self.boost.1))
     }
 
     fn most_role(&self) -> f32 {
-        self.shares.role(true).max(1.0) * (1.0 + self.boost)
+        self.shares.role(true).max(1.0) * (1.0 + self.boost.1)
     }
 
     /// Scores the most promising to the end and sees what they come up with; `None` when not as many as are wanted are certain to count.
@@ -170,13 +171,13 @@ impl Prune<'_> {
         let mut certain: Vec<(f32, &Probe)> = probes
             .iter()
             .filter(|Probe { sum, .. }| share(sum.near) * ALMOST >= self.beside && (sum.telling > 0 || !self.telling))
-            .map(|probe| (fused(&low, &probe.scores) * probe.role, probe))
+            .map(|probe| (fused(&low, &probe.scores) * probe.weight, probe))
             .collect();
         certain.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         certain.truncate(self.limit);
         let weakest = certain.get(self.limit - 1)?.0;
         let least = certain.iter().fold([f32::INFINITY; 3], |least, (_, probe)| {
-            [0, 1, 2].map(|channel| least[channel].min(probe.scores[channel] * probe.role))
+            [0, 1, 2].map(|channel| least[channel].min(probe.scores[channel] * probe.weight))
         });
         Some(Bar {
             least: least.map(|score| score * ALMOST),
@@ -223,7 +224,7 @@ impl Prune<'_> {
                 read.add_to(&mut sum, &mut session, doc, place.session, self.index);
             }
             let scores = [sum.turn, sum.window, session];
-            Probe { doc, scores, sum, role: self.shares.role(place.is_reply) }
+            Probe { doc, scores, sum, weight: self.shares.role(place.is_reply) * (1.0 + self.boost.0) }
         };
         promising.into_iter().map(to_the_end).collect()
     }

@@ -128,16 +128,19 @@ fn ranked(
     let least = floors.least();
     let mut found: Vec<(&Index, Scored)> = Vec::with_capacity(indexes.len());
     for &index in indexes {
-        let wanted = prune.then(|| Prune {
-            index,
-            asked,
-            shares: Shares::new(index, &config.weights),
-            boost: Fusion::new(index, asked, &config.weights, Best::default()).most_boost as f32,
-            floor,
-            lenient,
-            beside: beside as f32,
-            telling: purpose == Purpose::Show,
-            limit,
+        let wanted = prune.then(|| {
+            let Fusion { most_boost, least_boost, .. } = Fusion::new(index, asked, &config.weights, Best::default());
+            Prune {
+                index,
+                asked,
+                shares: Shares::new(index, &config.weights),
+                boost: (least_boost as f32, most_boost as f32),
+                floor,
+                lenient,
+                beside: beside as f32,
+                telling: purpose == Purpose::Show,
+                limit,
+            }
         });
         found.push((index, scored(index, indexes, asked, least, wanted.as_ref())));
     }
@@ -360,8 +363,9 @@ pub(super) struct Fusion<'a> {
     best: Best,
     shares: [f64; 3],
     speakers: Vec<u32>,
-    /// No boost is more than this for this question, as a share.
+    /// No boost is more or less than these for this question, as a share.
     most_boost: f64,
+    least_boost: f64,
 }
 
 impl<'a> Fusion<'a> {
@@ -369,8 +373,11 @@ impl<'a> Fusion<'a> {
         let speakers: Vec<u32> = asked.own.iter().filter_map(|term| index.speaker_named(term.id)).collect();
         let named = if speakers.is_empty() { 0.0 } else { weights.speaker.max(0.0) };
         let asked_for = if asked.when.is_some() { weights.boost } else { 0.0 };
-        let most_boost = (FRESH + named + asked_for).clamp(-weights.boost, weights.boost);
-        Self { index, asked, weights, best, shares: Shares::exact(index, weights), speakers, most_boost }
+        let (lowest, highest) = index.hindsight;
+        let bounded = |boost: f64| boost.clamp(-weights.boost, weights.boost);
+        let most_boost = bounded(FRESH + named + asked_for + HINDSIGHT * f64::from(highest));
+        let least_boost = bounded(HINDSIGHT * f64::from(lowest));
+        Self { index, asked, weights, best, shares: Shares::exact(index, weights), speakers, most_boost, least_boost }
     }
 
     /// The score before any boost.

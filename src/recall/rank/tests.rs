@@ -30,6 +30,9 @@ fn any_episodes() -> impl Strategy<Value = Vec<Episode>> {
             match odd {
                 0 => made.retired_facts.push(FactId(1)),
                 1 => made.sensitivity = Sensitivity::Sensitive,
+                // People thought well or ill of answers that it was shown for.
+                2 | 3 => made.score = 1.0,
+                4 | 5 => made.score = 0.1,
                 _ => {}
             }
             made
@@ -101,7 +104,7 @@ fn most_of_what_holds_one_of_many_words_is_left_out() {
         index: &index,
         asked: &asked,
         shares: Shares::new(&index, &config.weights),
-        boost: 0.1,
+        boost: (0.0, 0.1),
         floor: 0.2,
         lenient: true,
         beside: 0.16,
