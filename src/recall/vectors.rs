@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::cache::{Recall, lock, read, write};
+use super::cache::{Entry, Recall, lock, read, write};
 use super::dense::{Near, Space};
 use super::query::Query;
 use super::scoped::Scoped;
@@ -14,6 +14,8 @@ use crate::memory::Scope;
 
 /// So many episodes without a vector are remembered; beyond, those that have been for longest are forgotten until their scope is read again.
 const MAX_LACKING: usize = 20_000;
+/// Vectors that are put into a scope in memory at once: some tenths of a millisecond.
+const PIECE: usize = 256;
 
 /// What is known of vectors, for all scopes.
 #[derive(Debug, Default)]
@@ -60,21 +62,32 @@ impl Vectors {
 impl Scoped {
     /// Puts stored vectors to their episodes. One that was damaged, or is of another generation or text, is passed over.
     pub(super) fn place(&mut self, space: &Space, rows: &[(EpisodeId, Vec<u8>)]) -> Placed {
-        let mut placed = Placed::default();
-        let mut has: Vec<EpisodeId> = Vec::with_capacity(rows.len());
+        let damaged = self.put(space, rows);
+        Placed { lacking: self.lacking(space), damaged }
+    }
+
+    /// Returns how many of them were passed over.
+    fn put(&mut self, space: &Space, rows: &[(EpisodeId, Vec<u8>)]) -> u64 {
+        let mut damaged = 0;
         for (id, body) in rows {
             let Some(number) = self.index.number(*id) else { continue };
             let text = self.index.doc(number).map(|doc| doc.episode.text.as_str()).unwrap_or_default();
-            match Packed::open(body, space.generation(), text) {
-                Some(packed) if self.index.dense.put(number, space, &packed) => has.push(*id),
-                _ => placed.damaged += 1,
-            }
+            let packed = Packed::open(body, space.generation(), text);
+            damaged += u64::from(!packed.is_some_and(|packed| self.index.dense.put(number, space, &packed)));
         }
-        has.sort_unstable();
-        let lacks = |id: &EpisodeId| has.binary_search(id).is_err();
-        placed.lacking = self.index.episodes().map(|episode| episode.id).filter(lacks).collect();
-        placed
+        damaged
     }
+
+    fn lacking(&self, space: &Space) -> Vec<EpisodeId> {
+        let has = |id| self.index.number(id).is_some_and(|number| self.index.dense.has(number, space));
+        self.index.episodes().map(|episode| episode.id).filter(|&id| !has(id)).collect()
+    }
+}
+
+/// The same for a scope in memory, a piece at a time: whoever recalls meanwhile waits for one of them, and blocks its thread for as long.
+fn place_in_pieces(entry: &Entry, space: &Space, rows: &[(EpisodeId, Vec<u8>)]) -> Placed {
+    let damaged = rows.chunks(PIECE).map(|rows| write(entry).put(space, rows)).sum();
+    Placed { lacking: read(entry).lacking(space), damaged }
 }
 
 impl Recall {
@@ -107,12 +120,12 @@ impl Recall {
             let Some((space, rows)) = self.stored_vectors(&scope).await else { return };
             let Some(entry) = self.hot.get(&scope) else { continue };
             let filled = tokio::task::spawn_blocking(move || {
-                let placed = write(&entry).place(&space, &rows);
+                let placed = place_in_pieces(&entry, &space, &rows);
                 (entry, placed)
             });
             let Ok((entry, placed)) = filled.await else { return };
             self.vectors.note(&scope, placed);
-            self.hot.insert(scope, entry);
+            self.say_size(scope, entry);
         }
     }
 
@@ -130,7 +143,15 @@ impl Recall {
             scoped.has_grown()
         };
         if grown {
-            self.hot.insert(scope.clone(), entry);
+            self.say_size(scope.clone(), entry);
+        }
+    }
+
+    /// Has the size of a scope counted anew, by putting it again where it is. Not where it was dropped meanwhile: it may have been erased.
+    fn say_size(&self, scope: Scope, entry: Arc<Entry>) {
+        let _loading = lock(&self.loading);
+        if self.hot.get(&scope).is_some_and(|hot| Arc::ptr_eq(&hot, &entry)) {
+            self.hot.insert(scope, entry);
         }
     }
 

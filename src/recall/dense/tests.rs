@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 
 use super::testing::{embed, space, space_named};
 use crate::base::EpisodeId;
@@ -209,4 +210,42 @@ async fn scopes_in_memory_are_given_their_vectors_when_a_space_comes_into_use() 
     recall.set_space(Some(Arc::new(space())));
     recall.warm().await;
     assert_eq!(found(&recall.recall(&ask(IN_OTHER_WORDS)).await.unwrap()), [0]);
+}
+
+// Promise 10: what was erased is not recalled, whatever was on its way.
+#[tokio::test]
+async fn a_scope_that_is_erased_while_it_is_given_vectors_does_not_come_back() {
+    let recall = recall(shelf(), None);
+    recall.recall(&ask("anything")).await.unwrap();
+    recall.set_space(Some(Arc::new(space())));
+    let entry = recall.hot.get(&scope()).unwrap();
+    let mut warming = Box::pin(recall.warm());
+    {
+        let _reading = entry.read().unwrap();
+        assert!((&mut warming).now_or_never().is_none(), "its vectors are being placed");
+        recall.invalidate(&scope());
+    }
+    warming.await;
+    assert!(recall.hot.get(&scope()).is_none());
+}
+
+#[tokio::test]
+async fn a_scope_that_is_erased_while_new_vectors_come_in_does_not_come_back() {
+    let recall = recall(Shelf { vectors: Mutex::default(), ..shelf() }, Some(space()));
+    recall.recall(&ask("anything")).await.unwrap();
+    let made: Vec<_> =
+        (0..TEXTS.len()).map(|n| (EpisodeId(n as u128), Packed::of(&embed(TEXTS[n])).unwrap())).collect();
+    let entry = recall.hot.get(&scope()).unwrap();
+    let known = Arc::strong_count(&entry);
+    std::thread::scope(|threads| {
+        let reading = entry.read().unwrap();
+        let embedded = threads.spawn(|| recall.embedded(&scope(), "one", &made));
+        while Arc::strong_count(&entry) == known {
+            std::thread::yield_now();
+        }
+        recall.invalidate(&scope());
+        drop(reading);
+        embedded.join().unwrap();
+    });
+    assert!(recall.hot.get(&scope()).is_none());
 }
