@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::base::{Clock, Time};
-use crate::embed::{Embed, Side};
+use crate::embed::{Embed, EmbedError, Side};
 use crate::telemetry::{Metrics, QuestionVector};
 
 /// After so many failures in a row the embedder is left alone for a while, so that not every request waits for one that is dead.
@@ -36,6 +36,21 @@ struct Patience {
     not_before: Time,
 }
 
+impl Patience {
+    /// `wanted` = how long the embedder asks to be left alone.
+    fn learn(&mut self, success: bool, wanted: Option<Duration>, now: Time) {
+        if success {
+            *self = Self::default();
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        let more = self.failures.checked_sub(MAX_FAILURES);
+        let own = more.map_or(Duration::ZERO, |more| FIRST_PAUSE.saturating_mul(1 << more.min(16)));
+        let pause = own.max(wanted.unwrap_or_default()).min(LONGEST_PAUSE);
+        self.not_before = now.plus_millis(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
+    }
+}
+
 impl Questions {
     /// Makes vectors by `embedder`.
     #[must_use]
@@ -55,32 +70,23 @@ impl Questions {
         }
         let end = text.char_indices().nth(MAX_CHARS).map_or(text.len(), |(at, _)| at);
         let asked = tokio::time::timeout(limit, self.embedder.embed(Side::Query, &[&text[..end]])).await;
+        let mut wanted = None;
         let (vector, outcome) = match asked {
             Ok(Ok(mut vectors)) if vectors.len() == 1 => (vectors.pop(), QuestionVector::Made),
             Ok(Ok(_)) => (None, QuestionVector::Failed),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a question has no vector; words find");
+                if let EmbedError::Later { retry_after, .. } = error {
+                    wanted = retry_after;
+                }
                 (None, QuestionVector::Failed)
             }
             Err(_) => (None, QuestionVector::Late),
         };
         self.metrics.question_vectors.inc(outcome);
-        self.learn(vector.is_some());
-        vector.map(Into::into)
-    }
-
-    fn learn(&self, success: bool) {
         let now = self.clock.now();
-        let mut patience = self.patience();
-        if success {
-            *patience = Patience::default();
-            return;
-        }
-        patience.failures = patience.failures.saturating_add(1);
-        if let Some(more) = patience.failures.checked_sub(MAX_FAILURES) {
-            let pause = FIRST_PAUSE.saturating_mul(1 << more.min(16)).min(LONGEST_PAUSE);
-            patience.not_before = now.plus_millis(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
-        }
+        self.patience().learn(vector.is_some(), wanted, now);
+        vector.map(Into::into)
     }
 
     fn patience(&self) -> std::sync::MutexGuard<'_, Patience> {
@@ -97,7 +103,7 @@ mod tests {
 
     use super::*;
     use crate::base::ManualClock;
-    use crate::embed::{EmbedError, Generation};
+    use crate::embed::Generation;
 
     #[derive(Debug)]
     struct Scripted {
@@ -105,6 +111,8 @@ mod tests {
         asked: AtomicUsize,
         /// What is answered from here on; none = nothing, ever.
         works: Mutex<Option<bool>>,
+        /// How long it asks to be left alone.
+        wants: Option<Duration>,
     }
 
     #[async_trait]
@@ -118,20 +126,24 @@ mod tests {
             let works = *self.works.lock().unwrap();
             match works {
                 Some(true) => Ok(texts.iter().map(|text| vec![text.chars().count() as f32]).collect()),
-                Some(false) => Err(EmbedError::Later { reason: "busy".to_owned(), retry_after: None }),
+                Some(false) => Err(EmbedError::Later { reason: "busy".to_owned(), retry_after: self.wants }),
                 None => std::future::pending().await,
             }
         }
     }
 
     fn questions(works: Option<bool>) -> (Questions, Arc<Scripted>, Arc<ManualClock>) {
+        questions_of(works, None)
+    }
+
+    fn questions_of(works: Option<bool>, wants: Option<Duration>) -> (Questions, Arc<Scripted>, Arc<ManualClock>) {
         let generation = Generation {
             model: String::new(),
             dimension: None,
             query_prefix: String::new(),
             document_prefix: String::new(),
         };
-        let embedder = Arc::new(Scripted { generation, asked: AtomicUsize::new(0), works: Mutex::new(works) });
+        let embedder = Arc::new(Scripted { generation, asked: AtomicUsize::new(0), works: Mutex::new(works), wants });
         let clock = Arc::new(ManualClock::new(Time(1_000_000)));
         let questions = Questions::new(Arc::clone(&embedder) as Arc<_>, Arc::clone(&clock) as Arc<_>, Arc::default());
         (questions, embedder, clock)
@@ -175,5 +187,17 @@ mod tests {
         assert_eq!(vector.as_deref(), Some(&[MAX_CHARS as f32][..]));
         assert_eq!(questions.vector(" \n", LIMIT).await, None);
         assert_eq!(embedder.asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn an_embedder_that_asks_to_be_left_alone_is_and_for_no_longer_than_others() {
+        let (questions, embedder, clock) = questions_of(Some(false), Some(Duration::from_secs(7_000)));
+        assert_eq!(questions.vector("a", LIMIT).await, None);
+        clock.advance_millis(29_999);
+        assert_eq!(questions.vector("a", LIMIT).await, None);
+        assert_eq!(embedder.asked.load(Ordering::Relaxed), 1);
+        clock.advance_millis(1);
+        assert_eq!(questions.vector("a", LIMIT).await, None);
+        assert_eq!(embedder.asked.load(Ordering::Relaxed), 2);
     }
 }
