@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::Method;
 use tracing::Instrument;
 
 use super::attempt::{self, AttemptError};
@@ -20,7 +19,6 @@ use super::headers;
 use super::provider::Provider;
 use crate::ask::{Answer, Ask, AskError, Format, Question};
 use crate::base::Clock;
-use crate::exchange::Credential;
 use crate::telemetry::{AskOutcome, AskPurpose, AskTokens, Metrics, names};
 use crate::wire::Accumulator;
 use dialect::Dialect;
@@ -79,7 +77,7 @@ impl ModelAsker {
             &self.provider,
             Method::POST,
             url,
-            self.headers(),
+            headers::ours(&self.provider),
             body.into(),
             std::time::Duration::ZERO,
             BodyLimits::default(),
@@ -100,18 +98,6 @@ impl ModelAsker {
         let mut books = Accumulator::new();
         let seen = books.body(&read);
         judge::answer(seen, books.into_reply(), question).map_err(Declined::from)
-    }
-
-    fn headers(&self) -> HeaderMap {
-        // No client stands behind it, so a provider that takes the client's key gets none.
-        let (authorization, _) = self.provider.authorization(&Credential::Virtual);
-        let mut own = HeaderMap::new();
-        own.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        own.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let mut sent = headers::upward(&own, false, authorization, &self.provider.headers);
-        // Should the provider be a gateway like this one, it is not to learn from our questions.
-        sent.insert(HeaderName::from_static("x-backstory-memory"), HeaderValue::from_static("off"));
-        sent
     }
 
     fn note(&self, answer: &Result<Answer, AskError>) {

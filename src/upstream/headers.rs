@@ -5,6 +5,9 @@ use http::header::{
     CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
 };
 
+use super::provider::Provider;
+use crate::exchange::Credential;
+
 /// Request headers that any upstream may see.
 const UP: [HeaderName; 5] = [
     ACCEPT,
@@ -51,6 +54,17 @@ pub(super) fn upward(
         out.insert(name.clone(), value.clone());
     }
     out
+}
+
+/// The headers of a request of our own: no client stands behind it, so a provider that takes the client's key gets none.
+pub(super) fn ours(provider: &Provider) -> HeaderMap {
+    let (authorization, _) = provider.authorization(&Credential::Virtual);
+    let json = HeaderValue::from_static("application/json");
+    let own = [(CONTENT_TYPE, json.clone()), (ACCEPT, json)].into_iter().collect();
+    let mut sent = upward(&own, false, authorization, &provider.headers);
+    // Should the provider be a gateway like this one, it is not to learn from it.
+    sent.insert(HeaderName::from_static("x-backstory-memory"), HeaderValue::from_static("off"));
+    sent
 }
 
 /// Picks the reply headers that the client may see; upstream's request id goes under a name of its own.

@@ -11,6 +11,7 @@ use reqwest::Url;
 
 use super::attempt::root_cause;
 use super::provider::{POOL_IDLE, client, is_loopback};
+use super::wait::passes;
 use crate::base::{GatewayError, Secret};
 use crate::rerank::{Rerank, RerankError};
 
@@ -68,8 +69,7 @@ impl Rerank for Reranking {
         let status = answer.status();
         if !status.is_success() {
             let said = format!("it answers {}", status.as_u16());
-            let passes = matches!(status.as_u16(), 408 | 425 | 429 | 500..=599);
-            return Err(if passes { RerankError::Later(said) } else { RerankError::Refused(said) });
+            return Err(if passes(status.as_u16()) { RerankError::Later(said) } else { RerankError::Refused(said) });
         }
         let mut bytes = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(|error| RerankError::Later(root_cause(error)))? {

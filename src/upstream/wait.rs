@@ -1,4 +1,4 @@
-//! How long upstream asks to wait before the next request.
+//! Whether it is worth asking upstream again, and how long it asks to wait before.
 
 use std::time::Duration;
 
@@ -9,6 +9,11 @@ use crate::base::Time;
 
 /// A wait longer than this is not believed.
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Whether a failure with this status may be gone later.
+pub(super) fn passes(status: u16) -> bool {
+    matches!(status, 408 | 409 | 425 | 429 | 500..=599)
+}
 
 /// Reads `retry-after-ms`, or `Retry-After` in either of its forms (RFC 9110, section 10.2.3): seconds, or a date, which is
 /// read against upstream's own clock where it tells it. `now` is our clock's time.

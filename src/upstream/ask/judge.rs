@@ -4,7 +4,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::ask::{Answer, AskError, Question, estimate_tokens};
 use crate::base::Time;
-use crate::upstream::wait::retry_after;
+use crate::upstream::wait::{passes, retry_after};
 use crate::wire::{Reply, Seen, upstream_error};
 
 /// Words with which servers say that they do not take a `response_format`: its own name, and what they make of it
@@ -30,9 +30,10 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, said: &str, forma
         }
     }
     let reason = reason(code, said);
-    match code {
-        408 | 409 | 425 | 429 | 500..=599 => AskError::Later { reason, retry_after: retry_after(headers, now) },
-        _ => AskError::Refused(reason),
+    if passes(code) {
+        AskError::Later { reason, retry_after: retry_after(headers, now) }
+    } else {
+        AskError::Refused(reason)
     }
 }
 
