@@ -93,6 +93,18 @@ pub trait Embed: fmt::Debug + Send + Sync {
     async fn embed_each(&self, side: Side, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
         Ok(self.embed(side, texts).await?.into_iter().map(Some).collect())
     }
+
+    /// Forgets the vectors that it keeps: one of them may be of what was erased.
+    fn forget(&self) {}
+}
+
+/// The vectors of texts, where there is one for each.
+///
+/// # Errors
+/// A text was refused.
+pub fn of_all(vectors: Vec<Option<Vec<f32>>>) -> Result<Vec<Vec<f32>>, EmbedError> {
+    let all = vectors.into_iter().collect::<Option<Vec<_>>>();
+    all.ok_or_else(|| EmbedError::Refused("a text that it does not take".to_owned()))
 }
 
 /// Brings a vector to unit length; `false`, and the vector as it was, when it has none: zeros, or numbers that are none.

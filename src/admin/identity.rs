@@ -53,6 +53,9 @@ impl Changed for Caches {
     fn erased(&self, scope: &Scope) {
         self.0.forget_cached(scope);
         self.0.forget_summaries(scope);
+        if let Some(embedder) = &self.0.embedder {
+            embedder.forget();
+        }
     }
 
     fn documents(&self, namespace: &Namespace) {

@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 use moka::sync::Cache;
 use tokio::time::Instant;
 
-use crate::embed::{Embed, EmbedError, Generation, Side};
+use crate::embed::{Embed, EmbedError, Generation, Side, of_all};
 use crate::telemetry::{EmbedOutcome, EmbedSide, Metrics};
 
 /// What an entry takes beside its numbers, in bytes.
@@ -81,6 +81,7 @@ impl Cached {
             let mut counted = Counted::new(metrics, Side::Query, 1);
             let answer = inner.embed(Side::Query, &[&text]).await;
             counted.outcome = outcome(&answer);
+            doubt(&known, &answer);
             let vector: Vector = answer?.pop().ok_or_else(none)?.into();
             known.insert(key, Arc::clone(&vector));
             Ok(vector)
@@ -106,6 +107,7 @@ impl Cached {
         let mut counted = Counted::new(Arc::clone(&self.metrics), Side::Document, asked.len());
         let answer = self.inner.embed_each(Side::Document, &asked).await;
         counted.outcome = outcome(&answer);
+        doubt(&self.known, &answer);
         let answer = answer?;
         counted.refused = answer.iter().filter(|vector| vector.is_none()).count();
         drop(counted);
@@ -129,8 +131,7 @@ impl Embed for Cached {
     }
 
     async fn embed(&self, side: Side, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let vectors = self.embed_each(side, texts).await?.into_iter().collect::<Option<Vec<_>>>();
-        vectors.ok_or_else(|| EmbedError::Refused("a text that it does not take".to_owned()))
+        of_all(self.embed_each(side, texts).await?)
     }
 
     async fn embed_each(&self, side: Side, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
@@ -143,10 +144,22 @@ impl Embed for Cached {
         }
         Ok(out)
     }
+
+    fn forget(&self) {
+        self.known.invalidate_all();
+        self.inner.forget();
+    }
 }
 
 fn none() -> EmbedError {
     EmbedError::Unusable("another number of vectors than of texts".to_owned())
+}
+
+/// An answer that cannot be used may say that another model stands there now, whose vectors must not be mixed with those that are kept.
+fn doubt<T>(known: &Cache<Key, Vector>, answer: &Result<T, EmbedError>) {
+    if matches!(answer, Err(EmbedError::Unusable(_))) {
+        known.invalidate_all();
+    }
 }
 
 fn outcome<T>(answer: &Result<T, EmbedError>) -> EmbedOutcome {
@@ -214,6 +227,9 @@ mod tests {
             self.gate.acquire().await.unwrap().forget();
             if texts.contains(&"bad") {
                 return Err(EmbedError::Refused("no".to_owned()));
+            }
+            if texts.contains(&"other model") {
+                return Err(EmbedError::Unusable("of another dimension".to_owned()));
             }
             Ok(texts.iter().map(|text| vec![text.len() as f32, 1.0]).collect())
         }
@@ -283,6 +299,23 @@ mod tests {
         }
         assert_eq!(inner.asked.load(Ordering::Relaxed), 2);
         assert_eq!(metrics.embeds.get(EmbedSide::Query, EmbedOutcome::Refused), 2);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_a_model_that_was_exchanged_and_nothing_of_what_was_erased() {
+        let (inner, cached, _) = cached(1 << 20, 20);
+        let ask = async |text: &str| cached.embed(Side::Query, &[text]).await.is_ok();
+        for side in [Side::Query, Side::Document] {
+            assert!(ask("same").await && ask("same").await);
+            let before = inner.asked.load(Ordering::Relaxed);
+            assert!(cached.embed(side, &["other model"]).await.is_err());
+            assert!(ask("same").await);
+            assert_eq!(inner.asked.load(Ordering::Relaxed), before + 2);
+        }
+        let before = inner.asked.load(Ordering::Relaxed);
+        cached.forget();
+        assert!(ask("same").await);
+        assert_eq!(inner.asked.load(Ordering::Relaxed), before + 1);
     }
 
     #[tokio::test]
