@@ -40,14 +40,12 @@ pub(super) fn recognise(status: StatusCode, body: &[u8]) -> Option<Overflow> {
     if !is_worth_reading(status) {
         return None;
     }
-    let text = std::str::from_utf8(body).ok()?;
-    let mut said = Said::default();
-    if scan::validate(text).is_ok() {
-        said.read(text, Span::new(0, text.len()), 0);
-    } else {
-        said.sentence(text.get(..MAX_PLAIN_BYTES).unwrap_or(text));
-    }
-    said.overflow()
+    Said::of(body)?.overflow()
+}
+
+/// What upstream itself says in an error, a sentence a line: nothing that it may repeat of a request.
+pub(super) fn sentences(body: &[u8]) -> String {
+    Said::of(body).map(|said| said.sentences).unwrap_or_default()
 }
 
 /// What upstream says, gathered from the places where it says it.
@@ -59,6 +57,17 @@ struct Said {
 }
 
 impl Said {
+    fn of(body: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(body).ok()?;
+        let mut said = Self::default();
+        if scan::validate(text).is_ok() {
+            said.read(text, Span::new(0, text.len()), 0);
+        } else {
+            said.sentence(text.get(..MAX_PLAIN_BYTES).unwrap_or(text));
+        }
+        Some(said)
+    }
+
     fn read(&mut self, text: &str, span: Span, depth: usize) {
         for member in scan::members(text, span) {
             let value = member.value.of(text);
