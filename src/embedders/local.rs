@@ -1,7 +1,7 @@
 //! A model in the process: the engine `local`.
 //!
-//! The work runs on threads of its own, as many at a time as there are cores; questions go before stored texts, which are cut into small
-//! pieces of work and wait while a question is being answered.
+//! The work runs off the async threads, that of no more questions at a time than there are cores, whether or not anybody still waits for it;
+//! questions go before stored texts, which are cut into small pieces of work and wait while a question is being answered.
 
 use std::fmt;
 use std::path::Path;
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::folder::{FolderError, Model};
-use crate::embed::{Embed, EmbedError, Generation, Side, to_unit_length};
+use crate::embed::{Embed, EmbedError, Generation, Side, of_all, to_unit_length};
 
 /// Tokens of stored texts that are computed at once: some milliseconds, for which a question may have to wait.
 const CHUNK_TOKENS: usize = 128;
@@ -41,10 +41,15 @@ pub struct LocalEmbedder {
     model: Arc<Model>,
     generation: Generation,
     tracker: TaskTracker,
-    queries: Semaphore,
-    documents: Semaphore,
-    /// Questions that run or wait, and who waits for there to be none.
-    asking: AtomicUsize,
+    queries: Arc<Semaphore>,
+    documents: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
+}
+
+/// Questions that run or wait, and who waits for there to be none.
+#[derive(Debug, Default)]
+struct Waiting {
+    questions: AtomicUsize,
     quiet: Notify,
 }
 
@@ -84,37 +89,43 @@ impl LocalEmbedder {
             model: Arc::new(model),
             generation,
             tracker,
-            queries: Semaphore::new(cores),
-            documents: Semaphore::new((cores / 2).max(1)),
-            asking: AtomicUsize::new(0),
-            quiet: Notify::new(),
+            queries: Arc::new(Semaphore::new(cores)),
+            documents: Arc::new(Semaphore::new((cores / 2).max(1))),
+            waiting: Arc::default(),
         })
     }
 
-    async fn questions(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let asking = Asking::of(self)?;
-        let permit = self.queries.acquire().await;
-        let vectors = self.run(move |model| {
+    async fn questions(&self, texts: Vec<String>) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        let asking = Asking::of(&self.waiting)?;
+        let permit = permit(&self.queries).await?;
+        self.run(move |model| {
+            // Until the work is done, which who asked need not wait for.
+            let _running = (permit, asking);
             let ids: Vec<Vec<u32>> = texts.iter().map(|text| model.tokenizer.encode(text, model.tokens)).collect();
             encode(model, &ids.iter().collect::<Vec<_>>())
-        });
-        let vectors = vectors.await;
-        drop((permit, asking));
-        vectors?
+        })
+        .await
     }
 
-    async fn stored(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let _permit = self.documents.acquire().await;
+    async fn stored(&self, texts: Vec<String>) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        let permit = Arc::new(permit(&self.documents).await?);
+        let running = Arc::clone(&permit);
         let ids = self
-            .run(move |model| texts.iter().map(|text| model.tokenizer.encode(text, model.tokens)).collect::<Vec<_>>())
+            .run(move |model| {
+                let _running = running;
+                texts.iter().map(|text| model.tokenizer.encode(text, model.tokens)).collect::<Vec<_>>()
+            })
             .await?;
-        let mut out = vec![Vec::new(); ids.len()];
+        let mut out = vec![None; ids.len()];
         let ids = Arc::new(ids);
         for chunk in chunks(&ids) {
             self.until_quiet().await;
-            let (ids, places) = (Arc::clone(&ids), chunk.clone());
-            let vectors = self.run(move |model| encode(model, &places.iter().map(|at| &ids[*at]).collect::<Vec<_>>()));
-            for (place, vector) in chunk.into_iter().zip(vectors.await??) {
+            let (ids, places, running) = (Arc::clone(&ids), chunk.clone(), Arc::clone(&permit));
+            let vectors = self.run(move |model| {
+                let _running = running;
+                encode(model, &places.iter().map(|at| &ids[*at]).collect::<Vec<_>>())
+            });
+            for (place, vector) in chunk.into_iter().zip(vectors.await?) {
                 out[place] = vector;
             }
         }
@@ -124,8 +135,8 @@ impl LocalEmbedder {
     async fn until_quiet(&self) {
         let quiet = async {
             loop {
-                let woken = self.quiet.notified();
-                if self.asking.load(Ordering::Acquire) == 0 {
+                let woken = self.waiting.quiet.notified();
+                if self.waiting.questions.load(Ordering::Acquire) == 0 {
                     return;
                 }
                 woken.await;
@@ -150,6 +161,10 @@ impl Embed for LocalEmbedder {
     }
 
     async fn embed(&self, side: Side, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        of_all(self.embed_each(side, texts).await?)
+    }
+
+    async fn embed_each(&self, side: Side, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
         let prefix = self.generation.prefix(side);
         let texts = texts.iter().map(|text| format!("{prefix}{text}")).collect();
         match side {
@@ -159,13 +174,18 @@ impl Embed for LocalEmbedder {
     }
 }
 
-/// A question that runs or waits.
-struct Asking<'e>(&'e LocalEmbedder);
+async fn permit(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, EmbedError> {
+    let permit = Arc::clone(semaphore).acquire_owned().await;
+    permit.map_err(|_| EmbedError::Unusable("the model is closed".to_owned()))
+}
 
-impl<'e> Asking<'e> {
-    fn of(embedder: &'e LocalEmbedder) -> Result<Self, EmbedError> {
-        let before = embedder.asking.fetch_add(1, Ordering::AcqRel);
-        let asking = Self(embedder);
+/// A question that runs or waits.
+struct Asking(Arc<Waiting>);
+
+impl Asking {
+    fn of(waiting: &Arc<Waiting>) -> Result<Self, EmbedError> {
+        let before = waiting.questions.fetch_add(1, Ordering::AcqRel);
+        let asking = Self(Arc::clone(waiting));
         if before >= MAX_WAITING {
             return Err(EmbedError::Later { reason: "too many questions wait".to_owned(), retry_after: None });
         }
@@ -173,9 +193,9 @@ impl<'e> Asking<'e> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for Asking {
     fn drop(&mut self) {
-        if self.0.asking.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.0.questions.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.quiet.notify_waiters();
         }
     }
@@ -201,15 +221,15 @@ fn chunks(texts: &[Vec<u32>]) -> Vec<Vec<usize>> {
     out
 }
 
-fn encode(model: &Model, texts: &[&Vec<u32>]) -> Result<Vec<Vec<f32>>, EmbedError> {
+fn encode(model: &Model, texts: &[&Vec<u32>]) -> Vec<Option<Vec<f32>>> {
     // A tokenizer that puts nothing around a text has nothing to say of an empty one: that has the direction of the first token.
     let texts: Vec<&[u32]> = texts.iter().map(|ids| if ids.is_empty() { &[0][..] } else { ids.as_slice() }).collect();
-    let mut vectors = model.encoder.encode(&texts);
-    if vectors.iter_mut().all(|vector| to_unit_length(vector)) {
-        Ok(vectors)
-    } else {
-        Err(EmbedError::Unusable("a vector without a direction".to_owned()))
-    }
+    model.encoder.encode(&texts).into_iter().map(directed).collect()
+}
+
+/// None where the numbers have no direction: that text has no vector, and its neighbours do.
+fn directed(mut vector: Vec<f32>) -> Option<Vec<f32>> {
+    to_unit_length(&mut vector).then_some(vector)
 }
 
 #[cfg(test)]

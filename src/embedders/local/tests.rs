@@ -42,7 +42,7 @@ fn a_dimension_that_the_model_does_not_have_is_an_error_at_the_start() {
 #[tokio::test]
 async fn questions_are_bounded_and_go_before_stored_texts() {
     let embedder = open(LocalConfig::default()).unwrap();
-    let held: Vec<_> = (0..MAX_WAITING).map(|_| Asking::of(&embedder).unwrap()).collect();
+    let held: Vec<_> = (0..MAX_WAITING).map(|_| Asking::of(&embedder.waiting).unwrap()).collect();
     let refused = embedder.embed(Side::Query, &["one more"]).await;
     assert!(matches!(refused, Err(EmbedError::Later { .. })));
     let mut stored = Box::pin(embedder.until_quiet());
@@ -57,4 +57,34 @@ fn what_is_computed_together_is_of_like_length_and_bounded() {
     let texts: Vec<Vec<u32>> = [200, 3, 60, 2, 60, 100].map(|length| vec![1; length]).into();
     let chunks = chunks(&texts);
     assert_eq!(chunks, [vec![3, 1, 2, 4], vec![5], vec![0]]);
+}
+
+#[test]
+fn a_vector_without_a_direction_sinks_none_of_its_neighbours() {
+    let vectors = [vec![0.0, 2.0], vec![f32::NAN, 1.0], vec![0.0, 0.0]].map(directed);
+    assert_eq!(vectors, [Some(vec![0.0, 1.0]), None, None]);
+}
+
+#[test]
+fn work_that_nobody_waits_for_any_longer_counts_until_it_is_done() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let embedder = open(LocalConfig::default()).unwrap();
+        let permits = (embedder.queries.available_permits(), embedder.documents.available_permits());
+        // The only thread that works is busy.
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || wait.recv());
+        for side in [Side::Query, Side::Document] {
+            let mut asked = Box::pin(embedder.embed(side, &["the fox"]));
+            assert!(futures_util::poll!(&mut asked).is_pending());
+        }
+        let left = (embedder.queries.available_permits(), embedder.documents.available_permits());
+        assert_eq!(left, (permits.0 - 1, permits.1 - 1));
+        assert_eq!(embedder.waiting.questions.load(Ordering::Relaxed), 1);
+        drop(done);
+        while (embedder.queries.available_permits(), embedder.documents.available_permits()) != permits {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(embedder.waiting.questions.load(Ordering::Relaxed), 0);
+    });
 }
