@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::StoreError;
 use crate::base::{EpisodeId, Time};
 use crate::embed::Generation;
-use crate::memory::Scope;
+use crate::memory::{Scope, Sensitivity};
 
 /// Vectors, and how far the making of them is.
 ///
@@ -30,7 +30,7 @@ pub trait VectorStore: Send + Sync {
     async fn set_background(&self, id: &str, dimension: u32, background: &[u8]) -> Result<(), StoreError>;
 
     /// Lists active episodes that were added or changed behind `cursor`, of all scopes, at most `limit`, in the order in which that was
-    /// committed.
+    /// committed. One that cannot be read is passed over, since all others would wait for it for good.
     async fn due_episodes(&self, id: &str, cursor: i64, limit: u32) -> Result<Due, StoreError>;
 
     /// How many episodes were added or changed behind `cursor`; counted up to `limit`.
@@ -55,7 +55,7 @@ pub trait VectorStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError>;
 
-    /// Returns those of these active episodes of a scope that are there, with their vectors.
+    /// Returns those of these active episodes of a scope that are there and can be read, with their vectors.
     async fn vectors_of(&self, scope: &Scope, id: &str, episodes: &[EpisodeId]) -> Result<Vec<DueEpisode>, StoreError>;
 
     /// Says that a generation is complete.
@@ -105,6 +105,8 @@ pub struct Due {
     pub episodes: Vec<DueEpisode>,
     /// Where to go on behind.
     pub cursor: i64,
+    /// How many cannot be read, and were passed over.
+    pub unreadable: u64,
     /// Whether nothing is left behind that.
     pub is_last: bool,
 }
@@ -118,6 +120,8 @@ pub struct DueEpisode {
     pub id: EpisodeId,
     /// What it says.
     pub text: String,
+    /// How private that is: not every embedder may see it.
+    pub sensitivity: Sensitivity,
     /// The vector that is kept for it; of another text, or damaged, perhaps.
     pub vector: Option<Vec<u8>>,
 }

@@ -376,6 +376,10 @@ label! {
         Replaced = "replaced",
         /// The embedder would not take the text.
         Refused = "refused",
+        /// The episode cannot be read.
+        Unreadable = "unreadable",
+        /// The embedder may not see something as private.
+        Private = "private",
         /// The embedder or the store failed: a batch is tried again.
         Retried = "retried",
         /// It was of a model that is no longer used.

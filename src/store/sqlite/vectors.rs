@@ -118,9 +118,15 @@ fn episode_id(id: &str) -> Result<EpisodeId, StoreError> {
     })
 }
 
-fn due(scope: Scope, id: &str, body: &str, vector: Option<Vec<u8>>) -> Result<DueEpisode, StoreError> {
-    let episode: Episode = parse("episodes", id, body)?;
-    Ok(DueEpisode { scope, id: episode.id, text: episode.text, vector })
+/// `None` when it cannot be read.
+fn due(scope: Scope, id: &str, body: &str, vector: Option<Vec<u8>>) -> Option<DueEpisode> {
+    match parse::<Episode>("episodes", id, body) {
+        Ok(Episode { id, text, sensitivity, .. }) => Some(DueEpisode { scope, id, text, sensitivity, vector }),
+        Err(error) => {
+            tracing::warn!(%error, "an episode cannot be read, and has no vector");
+            None
+        }
+    }
 }
 
 #[async_trait]
@@ -201,10 +207,12 @@ impl VectorStore for SqliteStore {
             .map_err(driver("read what is to be embedded"))?;
         let is_last = found.len() < limit as usize;
         let cursor = if is_last { last.max(cursor) } else { found.last().map_or(cursor, |row| row.0) };
-        let episodes = found.into_iter().map(|(_, tenant, namespace, subject, id, body, vector)| {
+        let all = found.len();
+        let episodes = found.into_iter().filter_map(|(_, tenant, namespace, subject, id, body, vector)| {
             due(Scope::new(tenant, namespace, subject), &id, &body, vector)
         });
-        Ok(Due { episodes: episodes.collect::<Result<_, _>>()?, cursor, is_last })
+        let episodes: Vec<_> = episodes.collect();
+        Ok(Due { unreadable: (all - episodes.len()) as u64, episodes, cursor, is_last })
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "count_due"))]
@@ -269,7 +277,7 @@ impl VectorStore for SqliteStore {
             .fetch_all(&self.read)
             .await
             .map_err(driver("read vectors"))?;
-        found.into_iter().map(|(id, body, vector)| due(scope.clone(), &id, &body, vector)).collect()
+        Ok(found.into_iter().filter_map(|(id, body, vector)| due(scope.clone(), &id, &body, vector)).collect())
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "complete_generation"))]

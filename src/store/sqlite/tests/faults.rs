@@ -5,9 +5,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{open, options};
-use crate::store::contract::fixtures::{claim, finished, insert, scope};
+use crate::base::EpisodeId;
+use crate::memory::Speaker;
+use crate::store::contract::fixtures::{claim, episode, finished, insert, scope};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
-use crate::store::{FactStore, OutboxStore, ScopeStore, StoreError};
+use crate::store::{EpisodeStore, FactStore, OutboxStore, ScopeStore, StoreError, VectorStore};
 
 #[tokio::test]
 async fn a_file_that_is_no_database_is_unusable() {
@@ -128,4 +130,21 @@ async fn a_body_that_cannot_be_read_names_its_row_and_not_its_text() {
     sqlx::query("UPDATE facts SET body = '{\"value\": \"secret words\"}'").execute(&store.write).await.unwrap();
     let error = store.fact(&scope("ann"), crate::base::FactId(1)).await.unwrap_err().to_string();
     assert!(error.contains("table facts") && error.contains("fact_0") && !error.contains("secret"), "{error}");
+}
+
+// One row would stop the vectors of everybody, for good.
+#[tokio::test]
+async fn an_episode_that_cannot_be_read_does_not_hold_up_the_vectors_of_others() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder).await;
+    let ann = scope("ann");
+    store.put_episodes(&ann, &[1, 2].map(|n| episode(n, Speaker::User, "told"))).await.unwrap();
+    sqlx::query("UPDATE episodes SET body = '{}' WHERE id = ?")
+        .bind(EpisodeId(1).to_string())
+        .execute(&store.write)
+        .await
+        .unwrap();
+    let due = store.due_episodes("none", 0, 10).await.unwrap();
+    assert_eq!((due.episodes.len(), due.unreadable, due.is_last), (1, 1, true));
+    assert_eq!(store.vectors_of(&ann, "none", &[EpisodeId(1), EpisodeId(2)]).await.unwrap().len(), 1);
 }
