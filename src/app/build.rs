@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ask::asker;
-use super::embed::embedder_of;
+use super::embed::{ceiling, embedder_of};
 use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
 use super::learn::{Cached, decide};
@@ -193,7 +193,14 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let mut questions = None;
     let mut vector_status = None;
     if let Some(embedder) = embedder.as_ref().filter(|_| degraded.is_none()) {
-        let parts = VectorParts { store: &store, recall: &recall, clock: &clock, random: &random, metrics: &metrics };
+        let parts = VectorParts {
+            store: &store,
+            recall: &recall,
+            clock: &clock,
+            random: &random,
+            metrics: &metrics,
+            max_sensitivity: ceiling(&config.embeddings, &providers),
+        };
         let (job, asks) = vectors(embedder, &parts, &owner);
         vector_status = Some(job.status());
         questions = Some(asks);

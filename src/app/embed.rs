@@ -13,6 +13,7 @@ use crate::base::{Clock, Random};
 use crate::config::{Config, Embeddings, EmbeddingsEngine};
 use crate::embed::Embed;
 use crate::embedders::{Cached, LocalConfig, LocalEmbedder};
+use crate::memory::Sensitivity;
 use crate::telemetry::Metrics;
 use crate::upstream::{EmbedderConfig, ModelEmbedder, Provider};
 
@@ -45,6 +46,15 @@ pub(super) async fn embedder_of<S: BuildHasher>(
         },
     };
     Ok(engine.map(|engine| Arc::new(Cached::new(engine, CACHE_BYTES, Arc::clone(metrics))) as Arc<dyn Embed>))
+}
+
+/// What the embedder may see of memories at most: a model in the process sees all.
+pub(super) fn ceiling<S: BuildHasher>(
+    embeddings: &Embeddings,
+    providers: &HashMap<String, Arc<Provider>, S>,
+) -> Sensitivity {
+    let asked = embeddings.provider.as_ref().filter(|_| embeddings.engine == EmbeddingsEngine::OpenAi);
+    asked.and_then(|name| providers.get(name)).map_or(Sensitivity::Sensitive, |provider| provider.max_sensitivity)
 }
 
 /// `None` where provider or model are not there, which the check of the configuration has refused.

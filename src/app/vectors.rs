@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::base::{Clock, EpisodeId, Random};
 use crate::embed::{Embed, Packed};
 use crate::jobs::{VectorHost, Vectors, VectorsConfig};
-use crate::memory::Scope;
+use crate::memory::{Scope, Sensitivity};
 use crate::recall::{Questions, Recall, Space};
 use crate::store::Store;
 use crate::telemetry::Metrics;
@@ -20,11 +20,13 @@ pub(super) struct VectorParts<'a> {
     pub(super) clock: &'a Arc<dyn Clock>,
     pub(super) random: &'a Arc<dyn Random>,
     pub(super) metrics: &'a Arc<Metrics>,
+    /// The embedder may see nothing more private.
+    pub(super) max_sensitivity: Sensitivity,
 }
 
 /// The job that makes the vectors of memories, and who makes those of questions.
 pub(super) fn vectors(embedder: &Arc<dyn Embed>, parts: &VectorParts<'_>, owner: &str) -> (Vectors, Arc<Questions>) {
-    let VectorParts { store, recall, clock, random, metrics } = parts;
+    let VectorParts { store, recall, clock, random, metrics, max_sensitivity } = *parts;
     let job = Vectors::new(
         Arc::clone(store),
         Arc::clone(embedder),
@@ -32,7 +34,7 @@ pub(super) fn vectors(embedder: &Arc<dyn Embed>, parts: &VectorParts<'_>, owner:
         Arc::clone(clock),
         Arc::clone(random),
         Arc::clone(metrics),
-        VectorsConfig::named(owner),
+        VectorsConfig { max_sensitivity, ..VectorsConfig::named(owner) },
     );
     (job, Arc::new(Questions::new(Arc::clone(embedder), Arc::clone(clock), Arc::clone(metrics))))
 }

@@ -13,6 +13,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub use status::{VectorPhase, VectorStatus};
 use super::policy::Backoff;
 use crate::base::{Clock, EpisodeId, Random, Time};
 use crate::embed::{Embed, EmbedError, Generation, Packed, Side};
-use crate::memory::Scope;
+use crate::memory::{Scope, Sensitivity};
 use crate::store::{DueEpisode, GenerationRecord, GenerationState, NewVector, Store, StoreError};
 use crate::telemetry::{Metrics, VectorOutcome};
 
@@ -32,6 +33,8 @@ use crate::telemetry::{Metrics, VectorOutcome};
 const PROBE: &str = "hello";
 /// What waits is counted up to here.
 const MAX_COUNTED: u32 = 1_000_000;
+/// So often is looked for what another process makes before the pauses grow.
+const PATIENT_ROUNDS: u32 = 20;
 /// Scopes of which an old generation's vectors are dropped at once.
 const DROP_SCOPES: u32 = 200;
 
@@ -42,6 +45,8 @@ pub struct VectorsConfig {
     pub owner: String,
     /// Episodes that are embedded at once.
     pub batch: u32,
+    /// Of what is more private than this no vector is made.
+    pub max_sensitivity: Sensitivity,
     /// How long a process that says nothing is taken to be at work.
     pub lease: Duration,
     /// Pause when nothing is to be done.
@@ -60,7 +65,9 @@ impl VectorsConfig {
     pub fn named(owner: impl Into<String>) -> Self {
         Self {
             owner: owner.into(),
-            batch: 64,
+            // One request of the embedder: what it costs to begin anew is no more.
+            batch: 32,
+            max_sensitivity: Sensitivity::Sensitive,
             lease: Duration::from_secs(60),
             poll: Duration::from_millis(500),
             backoff: Backoff {
@@ -131,6 +138,9 @@ struct Using {
     said_at: Time,
     told_at: Time,
     made: u64,
+    /// Rounds in a row in which some waited for another process, and when they are looked for again.
+    waited: u32,
+    supply_at: Time,
 }
 
 /// Makes vectors.
@@ -252,8 +262,17 @@ impl Vectors {
         let dimension = u32::try_from(dimension).ok().filter(|&n| n > 0);
         let generation = Generation { dimension, ..self.embedder.generation().clone() };
         let record = self.store.use_generation(&generation, now).await?;
-        let serves = false;
-        Ok(Using { generation, record, serves, leads: false, said_at: Time::default(), told_at: now, made: 0 })
+        Ok(Using {
+            generation,
+            record,
+            serves: false,
+            leads: false,
+            said_at: Time::default(),
+            told_at: now,
+            made: 0,
+            waited: 0,
+            supply_at: Time::default(),
+        })
     }
 
     async fn work(&self, using: &mut Using, now: Time) -> Result<Pace, Failure> {
@@ -270,7 +289,7 @@ impl Vectors {
             self.serve(using).await?;
         }
         let pace = if using.leads { self.fill(using).await? } else { Pace::Idle };
-        self.supply(using).await?;
+        self.supply(using, now).await?;
         self.tell(using, now).await?;
         Ok(pace)
     }
@@ -278,8 +297,11 @@ impl Vectors {
     /// Embeds the texts that the generation is measured by.
     async fn measure(&self, using: &mut Using) -> Result<(), Failure> {
         let (documents, questions) = self.host.texts();
-        let documents = self.embedder.embed(Side::Document, &documents).await?;
-        let questions = self.embedder.embed(Side::Query, &questions).await?;
+        let measured = self.renewing(using, async {
+            let documents = self.embedder.embed(Side::Document, &documents).await?;
+            Ok::<_, EmbedError>((documents, self.embedder.embed(Side::Query, &questions).await?))
+        });
+        let (documents, questions) = measured.await?;
         let background = self.host.measure(&documents, &questions).map_err(EmbedError::Unusable)?;
         let dimension = using.generation.dimension.unwrap_or_default();
         self.store.set_background(&using.record.id, dimension, &background).await?;
@@ -305,7 +327,10 @@ impl Vectors {
         let id = using.record.id.clone();
         let due = self.store.due_episodes(&id, using.record.cursor, self.config.batch).await?;
         if due.cursor > using.record.cursor {
-            if !self.make(using, due.episodes, Some(due.cursor)).await? {
+            self.metrics.vectors.add(VectorOutcome::Unreadable, due.unreadable);
+            let (kept, missing) = opened(due.episodes, &id);
+            self.metrics.vectors.add(VectorOutcome::Kept, kept.len() as u64);
+            if !self.make(using, missing, Some(due.cursor)).await? {
                 using.leads = false;
                 return Ok(Pace::Idle);
             }
@@ -323,18 +348,21 @@ impl Vectors {
         self.drop_unused(using).await
     }
 
-    /// Makes the vectors of those episodes that have none that holds; stores and hands them out. `false` when the lease was lost.
-    async fn make(&self, using: &mut Using, due: Vec<DueEpisode>, cursor: Option<i64>) -> Result<bool, Failure> {
+    /// Makes the vectors of episodes that have none that holds; stores and hands them out. `false` when the lease was lost.
+    async fn make(&self, using: &mut Using, mut due: Vec<DueEpisode>, cursor: Option<i64>) -> Result<bool, Failure> {
         let id = using.record.id.clone();
-        let (kept, mut due): (Vec<_>, Vec<_>) = due.into_iter().partition(|episode| open(episode, &id).is_some());
-        self.metrics.vectors.add(VectorOutcome::Kept, kept.len() as u64);
+        let all = due.len();
+        due.retain(|episode| episode.sensitivity <= self.config.max_sensitivity);
+        self.metrics.vectors.add(VectorOutcome::Private, (all - due.len()) as u64);
         let (empty, damaged) = (due.len(), due.iter().filter(|episode| episode.vector.is_some()).count());
         due.retain(|episode| !episode.text.trim().is_empty());
         let empty = empty - due.len();
         self.metrics.vectors.add(VectorOutcome::Replaced, damaged as u64);
         let texts: Vec<&str> = due.iter().map(|episode| episode.text.as_str()).collect();
-        let vectors =
-            if texts.is_empty() { Vec::new() } else { self.embedder.embed_each(Side::Document, &texts).await? };
+        let vectors = match texts.as_slice() {
+            [] => Vec::new(),
+            texts => self.renewing(using, self.embedder.embed_each(Side::Document, texts)).await?,
+        };
         if vectors.len() != texts.len() {
             return Err(EmbedError::Unusable("not one vector for each text".to_owned()).into());
         }
@@ -363,30 +391,67 @@ impl Vectors {
         Ok(true)
     }
 
+    /// Waits for what may take long, and says meanwhile that the generation is in use and its lease held. Whether it still is, is asked
+    /// where vectors are stored.
+    async fn renewing<T>(&self, using: &Using, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let every = self.config.renew().max(Duration::from_millis(1));
+        loop {
+            match tokio::time::timeout(every, &mut work).await {
+                Ok(done) => return done,
+                Err(_) => {
+                    let (id, owner, now) = (&using.record.id, &self.config.owner, self.clock.now());
+                    let leased = self.store.lease_generation(id, owner, now, self.config.lease).await;
+                    let said = self.store.use_generation(&using.generation, now).await;
+                    if let Some(error) = leased.err().or(said.err()) {
+                        tracing::debug!(%error, "the lease on a generation of vectors could not be renewed");
+                    }
+                }
+            }
+        }
+    }
+
     /// Gives episodes in memory the vectors that they lack: stored ones, whoever made them, and new ones.
-    async fn supply(&self, using: &mut Using) -> Result<(), Failure> {
-        if !using.serves {
+    async fn supply(&self, using: &mut Using, now: Time) -> Result<(), Failure> {
+        if !using.serves || now < using.supply_at {
             return Ok(());
         }
-        let id = using.record.id.clone();
-        for (scope, ids) in self.host.take_lacking(self.config.batch as usize) {
-            let known = self.store.vectors_of(&scope, &id, &ids).await?;
-            let (good, missing): (Vec<_>, Vec<_>) = known.into_iter().partition(|episode| open(episode, &id).is_some());
-            let found: Vec<(EpisodeId, Packed)> =
-                good.iter().filter_map(|episode| Some((episode.id, open(episode, &id)?))).collect();
-            self.host.embedded(&scope, &id, &found);
-            if missing.is_empty() {
-                continue;
-            }
-            if !using.leads {
-                // The process that leads will make them.
-                self.host.still_lacking(&scope, &missing.iter().map(|episode| episode.id).collect::<Vec<_>>());
-            } else if let Err(failure) = self.make(using, missing, None).await {
-                self.host.still_lacking(&scope, &ids);
-                return Err(failure);
+        let mut lacking = self.host.take_lacking(self.config.batch as usize).into_iter();
+        let mut waits = false;
+        while let Some((scope, ids)) = lacking.next() {
+            match self.give(using, &scope, &ids).await {
+                Ok(still) => {
+                    waits |= !still.is_empty();
+                    self.host.still_lacking(&scope, &still);
+                }
+                Err(failure) => {
+                    for (scope, ids) in std::iter::once((scope, ids)).chain(lacking) {
+                        self.host.still_lacking(&scope, &ids);
+                    }
+                    return Err(failure);
+                }
             }
         }
+        // What another process makes comes within moments, or never: that of a text which its embedder does not take.
+        using.waited = if waits { using.waited.saturating_add(1) } else { 0 };
+        let pauses = (1_i64 << using.waited.saturating_sub(PATIENT_ROUNDS).min(4)) - 1;
+        using.supply_at = now.plus_millis(millis(self.config.poll).saturating_mul(pauses));
         Ok(())
+    }
+
+    /// Returns those that have none yet.
+    async fn give(&self, using: &mut Using, scope: &Scope, ids: &[EpisodeId]) -> Result<Vec<EpisodeId>, Failure> {
+        let id = using.record.id.clone();
+        let (found, mut missing) = opened(self.store.vectors_of(scope, &id, ids).await?, &id);
+        self.host.embedded(scope, &id, &found);
+        missing.retain(|episode| episode.sensitivity <= self.config.max_sensitivity);
+        let still: Vec<EpisodeId> = missing.iter().map(|episode| episode.id).collect();
+        if still.is_empty() || (using.leads && self.make(using, missing, None).await?) {
+            return Ok(Vec::new());
+        }
+        // The process that leads will make them.
+        using.leads = false;
+        Ok(still)
     }
 
     /// Drops a piece of a generation that no process has used for a while.
@@ -427,8 +492,16 @@ impl Vectors {
     }
 }
 
-fn open(episode: &DueEpisode, generation: &str) -> Option<Packed> {
-    Packed::open(episode.vector.as_deref()?, generation, &episode.text)
+/// Vectors that hold, and episodes that have none such.
+fn opened(episodes: Vec<DueEpisode>, generation: &str) -> (Vec<(EpisodeId, Packed)>, Vec<DueEpisode>) {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for episode in episodes {
+        match episode.vector.as_deref().and_then(|vector| Packed::open(vector, generation, &episode.text)) {
+            Some(packed) => found.push((episode.id, packed)),
+            None => missing.push(episode),
+        }
+    }
+    (found, missing)
 }
 
 fn millis(duration: Duration) -> i64 {

@@ -180,6 +180,23 @@ async fn a_new_model_embeds_old_memories_anew_and_words_find_meanwhile() {
     assert_eq!(stack.app.recall.damaged_vectors(), 0, "those of the other model were not even looked at");
 }
 
+// ruvnet/RuVector#973, while the gateway runs: the server behind the name has another model now.
+#[tokio::test]
+async fn a_model_that_is_exchanged_behind_its_name_is_another_generation() {
+    let stack = started("mock", PATIENT, None).await;
+    told(&stack).await;
+    vectors_find(&stack).await;
+    found_by_vectors(&stack).await;
+    let before = stack.app.recall.space().unwrap().generation().clone();
+    stack.upstreams[1].set_script(Script::As("mock-other-dimension"));
+    stack.tell("ann", "The ferry to Hanko was cancelled because of the storm.").await;
+    eventually("vectors of the other model find", || async {
+        (stack.app.recall.space().unwrap().generation() != &before).then_some(())
+    })
+    .await;
+    found_by_vectors(&stack).await;
+}
+
 // After a restart the vectors of before are used, not made again.
 #[tokio::test]
 async fn vectors_outlive_a_restart() {

@@ -4,9 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tokio::sync::Semaphore;
+
 use super::*;
 use crate::base::{ManualClock, SeededRandom};
-use crate::memory::Speaker;
+use crate::memory::{Episode, Speaker};
 use crate::store::contract::fixtures::{NOW, episode, scope};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{EpisodeStore, ScopeStore, VectorStore};
@@ -18,6 +20,8 @@ struct Letters {
     dimension: AtomicUsize,
     fails: Mutex<Option<EmbedError>>,
     documents: AtomicU64,
+    /// Stored texts wait for this.
+    gate: Semaphore,
 }
 
 impl Letters {
@@ -29,7 +33,8 @@ impl Letters {
             document_prefix: String::new(),
         };
         let dimension = AtomicUsize::new(26);
-        Arc::new(Self { generation, dimension, fails: Mutex::default(), documents: AtomicU64::new(0) })
+        let gate = Semaphore::new(Semaphore::MAX_PERMITS);
+        Arc::new(Self { generation, dimension, fails: Mutex::default(), documents: AtomicU64::new(0), gate })
     }
 
     fn vector(&self, text: &str) -> Vec<f32> {
@@ -53,6 +58,7 @@ impl Embed for Letters {
             return Err(error);
         }
         if side == Side::Document {
+            drop(self.gate.acquire().await.unwrap());
             self.documents.fetch_add(texts.len() as u64, Ordering::Relaxed);
         }
         Ok(texts.iter().map(|text| self.vector(text)).collect())
@@ -72,6 +78,7 @@ struct Scopes {
     lacking: Mutex<HashMap<Scope, Vec<EpisodeId>>>,
     /// The background that is understood.
     outdated: Mutex<bool>,
+    looked: Mutex<bool>,
 }
 
 #[async_trait]
@@ -100,11 +107,14 @@ impl VectorHost for Scopes {
     }
 
     fn take_lacking(&self, _: usize) -> HashMap<Scope, Vec<EpisodeId>> {
+        *self.looked.lock().unwrap() = true;
         std::mem::take(&mut *self.lacking.lock().unwrap())
     }
 
     fn still_lacking(&self, scope: &Scope, ids: &[EpisodeId]) {
-        self.lacking.lock().unwrap().entry(scope.clone()).or_default().extend(ids);
+        if !ids.is_empty() {
+            self.lacking.lock().unwrap().entry(scope.clone()).or_default().extend(ids);
+        }
     }
 }
 
@@ -152,7 +162,7 @@ impl World {
             Arc::clone(&self.clock) as Arc<_>,
             Arc::new(SeededRandom::new(1)),
             Arc::clone(&metrics),
-            VectorsConfig { batch: 4, ..VectorsConfig::named(owner) },
+            VectorsConfig { batch: 4, max_sensitivity: Sensitivity::Personal, ..VectorsConfig::named(owner) },
         );
         Process { job, host, embedder, metrics }
     }
@@ -355,4 +365,105 @@ async fn what_vectors_are_measured_by_is_made_anew_for_a_newer_program() {
     new.work().await;
     new.work().await;
     assert!(new.host.serves().is_some());
+}
+
+#[tokio::test]
+async fn no_vector_is_made_of_what_the_embedder_may_not_see() {
+    let world = World::new().await;
+    let secret = Episode { sensitivity: Sensitivity::Sensitive, ..episode(2, Speaker::User, "secret") };
+    world.store.put_episodes(&scope("ann"), &[episode(1, Speaker::User, "plain"), secret]).await.unwrap();
+    let mut process = world.process("a", Letters::new("m"));
+    process.work().await;
+    process.host.still_lacking(&scope("ann"), &[EpisodeId(2)]);
+    process.work().await;
+    assert_eq!(process.embedder.documents.load(Ordering::Relaxed), 2 + 1, "two texts to measure by, and one");
+    assert_eq!(world.stored("ann", &process.generation()).await, 1);
+    assert!(process.metrics.vectors.get(VectorOutcome::Private) > 0);
+    assert!(process.host.lacking.lock().unwrap().is_empty(), "it is not asked for for ever");
+}
+
+// A batch may take longer than the lease.
+#[tokio::test]
+async fn the_lease_is_held_while_a_batch_takes_long() {
+    let world = World::new().await;
+    world.told("ann", 1..4).await;
+    let mut slow = world.process("a", Letters::new("m"));
+    slow.job.config.lease = Duration::from_millis(4);
+    let embedder = Arc::clone(&slow.embedder);
+    let closed = embedder.gate.forget_permits(usize::MAX);
+    let later = NOW.plus_millis(1_000);
+    let other = async {
+        // Until it has said, long after by the clock, that it still is at work.
+        world.clock.advance_millis(1_000);
+        loop {
+            let known = world.store.generations().await.unwrap();
+            if let Some(record) = known.first().filter(|record| record.used_at >= later) {
+                let id = record.id.clone();
+                let lease = Duration::from_secs(60);
+                assert!(!world.store.lease_generation(&id, "b", later, lease).await.unwrap());
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        embedder.gate.add_permits(closed);
+    };
+    let (worked, ()) = tokio::join!(slow.job.step(), other);
+    assert!(worked.is_ok());
+    slow.work().await;
+    assert_eq!(world.stored("ann", &slow.generation()).await, 3);
+}
+
+#[tokio::test]
+async fn what_lacks_a_vector_is_not_forgotten_when_the_embedder_fails_or_the_lease_is_lost() {
+    let world = World::new().await;
+    world.told("ann", 1..2).await;
+    world.told("bob", 11..12).await;
+    let mut process = world.process("a", Letters::new("m"));
+    process.work().await;
+    let generation = process.generation();
+    let damage = async || {
+        for (subject, id) in [("ann", 1), ("bob", 11)] {
+            let damaged = NewVector { scope: scope(subject), episode: EpisodeId(id), body: vec![0xff; 7] };
+            assert!(world.store.put_vectors(&generation, "a", &[damaged], None).await.unwrap());
+        }
+    };
+    damage().await;
+    for (subject, id) in [("ann", 1), ("bob", 11)] {
+        process.host.still_lacking(&scope(subject), &[EpisodeId(id)]);
+    }
+    let lacking = || process.host.lacking.lock().unwrap().values().map(Vec::len).sum::<usize>();
+    *process.embedder.fails.lock().unwrap() = Some(EmbedError::Refused("no".to_owned()));
+    process.job.step().await.unwrap_err();
+    assert_eq!(lacking(), 2);
+    *process.embedder.fails.lock().unwrap() = None;
+    // Another process has the lease, which this one does not know yet.
+    world.store.release_generation(&generation, "a").await.unwrap();
+    assert!(world.store.lease_generation(&generation, "b", NOW, Duration::from_secs(60)).await.unwrap());
+    process.job.step().await.unwrap();
+    assert_eq!(lacking(), 2);
+    assert!(!process.job.using.as_ref().unwrap().leads);
+}
+
+#[tokio::test]
+async fn what_another_process_never_makes_is_looked_for_ever_less_often() {
+    let world = World::new().await;
+    world.told("ann", 1..2).await;
+    let mut leads = world.process("a", Letters::new("m"));
+    leads.work().await;
+    let mut follows = world.process("b", Letters::new("m"));
+    follows.work().await;
+    let forbidden = [episode(2, Speaker::User, "forbidden")];
+    world.store.put_episodes(&scope("ann"), &forbidden).await.unwrap();
+    leads.work().await;
+    follows.host.still_lacking(&scope("ann"), &[EpisodeId(2)]);
+    let mut looked = 0;
+    for _ in 0..200 {
+        *follows.host.looked.lock().unwrap() = false;
+        follows.job.step().await.unwrap();
+        looked += usize::from(*follows.host.looked.lock().unwrap());
+        world.clock.advance_millis(500);
+        // Whoever leads goes on doing so.
+        leads.work().await;
+    }
+    assert!((20..50).contains(&looked), "{looked}");
 }
