@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::{ConfigArgs, complain, say};
 use crate::config::SystemEnv;
 use crate::embed::Embed;
-use crate::embedders::{KNOWN_MODELS, LocalConfig, LocalEmbedder, MODEL_FILES, ModelSource};
+use crate::embedders::{KNOWN_MODELS, LocalConfig, LocalEmbedder, MODEL_FILES, ModelSource, ORIGIN_FILE};
 use crate::upstream::{Downloaded, Downloads};
 
 /// Arguments of `models`.
@@ -84,6 +84,10 @@ impl PullArgs {
             }
         };
         if folder.exists() {
+            let other = origin(&folder).filter(|origin| *origin != source.origin);
+            if let Some(other) = other {
+                return Err(holds(&folder, &other));
+            }
             return match opened(&folder) {
                 Ok(_) => {
                     say(&format!("{} is there already", folder.display()));
@@ -96,12 +100,35 @@ impl PullArgs {
         let mut work = folder.clone().into_os_string();
         work.push(".part");
         let work = PathBuf::from(work);
+        begin(&source, &work)?;
         download(&source, &work).await?;
         let model = opened(&work)?;
         std::fs::rename(&work, &folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         told(&source, &folder, model.generation().dimension.unwrap_or_default());
         Ok(())
     }
+}
+
+/// Which model a folder is of, where that was written down.
+fn origin(folder: &Path) -> Option<String> {
+    Some(std::fs::read_to_string(folder.join(ORIGIN_FILE)).ok()?.trim().to_owned())
+}
+
+fn holds(folder: &Path, other: &str) -> String {
+    format!("{} holds {other}\nremove the folder, or choose another with --to DIR", folder.display())
+}
+
+/// Writes down whose files are put together, so that those of two models are never mixed.
+fn begin(source: &ModelSource, work: &Path) -> Result<(), String> {
+    let unwritable = |error: std::io::Error| format!("{} cannot be made: {error}", work.display());
+    match origin(work) {
+        Some(origin) if origin == source.origin => return Ok(()),
+        Some(other) => return Err(holds(work, &other)),
+        None if work.exists() => return Err(holds(work, "the beginning of a model that is not known")),
+        None => {}
+    }
+    std::fs::create_dir_all(work).map_err(unwritable)?;
+    std::fs::write(work.join(ORIGIN_FILE), format!("{}\n", source.origin)).map_err(unwritable)
 }
 
 async fn download(source: &ModelSource, work: &Path) -> Result<(), String> {

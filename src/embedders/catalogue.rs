@@ -66,9 +66,14 @@ pub const MODEL_FILES: &[(&str, bool)] = &[
     ("model.safetensors", false),
 ];
 
+/// A file beside them that says which model it is: [`ModelSource::origin`].
+pub const ORIGIN_FILE: &str = "ORIGIN";
+
 /// Where the files of a model are.
 #[derive(Clone, Debug)]
 pub struct ModelSource {
+    /// A name for exactly this model, whichever mirror of the hub it comes from.
+    pub origin: String,
     /// A name for its folder.
     pub folder: String,
     /// What the names of the files are appended to.
@@ -89,13 +94,15 @@ impl ModelSource {
         };
         if let Some(known) = KNOWN_MODELS.iter().find(|known| known.name == name) {
             let base_url = at(known.repository, "main");
-            return Ok(Self { folder: known.name.to_owned(), base_url, known: Some(known) });
+            let origin = origin_of(known.repository, "main");
+            return Ok(Self { origin, folder: known.name.to_owned(), base_url, known: Some(known) });
         }
         if let Some(repository) = name.strip_prefix("hf:") {
             let (repository, revision) = repository.split_once('@').unwrap_or((repository, "main"));
             return match repository.split('/').collect::<Vec<_>>()[..] {
                 [owner, model] if [owner, model, revision].iter().all(|part| is_plain(part)) => {
-                    Ok(Self { folder: model.to_owned(), base_url: at(repository, revision), known: None })
+                    let (origin, base_url) = (origin_of(repository, revision), at(repository, revision));
+                    Ok(Self { origin, folder: model.to_owned(), base_url, known: None })
                 }
                 _ => Err(format!("`{name}` is no repository: it is written hf:OWNER/NAME or hf:OWNER/NAME@REVISION")),
             };
@@ -108,7 +115,12 @@ impl ModelSource {
                     "`{name}` is no folder of files: give the address that file names are appended to"
                 ));
             }
-            return Ok(Self { folder: last.to_owned(), base_url: format!("{base}/"), known: None });
+            return Ok(Self {
+                origin: base.to_owned(),
+                folder: last.to_owned(),
+                base_url: format!("{base}/"),
+                known: None,
+            });
         }
         let names: Vec<&str> = KNOWN_MODELS.iter().map(|known| known.name).collect();
         Err(format!(
@@ -116,6 +128,10 @@ impl ModelSource {
             names.join(", ")
         ))
     }
+}
+
+fn origin_of(repository: &str, revision: &str) -> String {
+    format!("hf:{repository}@{revision}")
 }
 
 /// Whether a part of a path leads nowhere else.
@@ -138,6 +154,10 @@ mod tests {
         let repository = of("hf:me/my-model@v2.1");
         assert_eq!(repository.base_url, "https://hub.example/me/my-model/resolve/v2.1/");
         assert_eq!((repository.folder.as_str(), repository.known.is_none()), ("my-model", true));
+        // The folders of these are called the same, the models are not.
+        assert_eq!(repository.origin, "hf:me/my-model@v2.1");
+        assert_eq!(of("hf:you/my-model").origin, "hf:you/my-model@main");
+        assert_eq!(of("e5-small").origin, of("hf:intfloat/multilingual-e5-small").origin);
         assert_eq!(of("https://files.example/models/one/").base_url, "https://files.example/models/one/");
     }
 

@@ -11,6 +11,6 @@ mod local;
 mod tokenizer;
 
 pub use cached::Cached;
-pub use catalogue::{KNOWN_MODELS, KnownModel, MODEL_FILES, ModelSource};
+pub use catalogue::{KNOWN_MODELS, KnownModel, MODEL_FILES, ModelSource, ORIGIN_FILE};
 pub use folder::FolderError;
 pub use local::{LocalConfig, LocalEmbedder};

@@ -153,6 +153,14 @@ async fn a_model_is_pulled_once_and_says_how_it_is_configured() {
     assert!(fs::read_to_string(to.join("SHA256SUMS")).unwrap().contains("tokenizer.json"));
     assert!(!folder.path().join("deep/tiny.part").exists());
     assert_eq!((pull("hf:me/tiny").await.0, mock.accepted()), (0, asked));
+    // Another model, or another version, of which the folder would be called the same.
+    let (code, _, complaint) = pull("hf:me/tiny@v2").await;
+    assert!(code != 0 && complaint.contains("hf:me/tiny@main") && complaint.contains("--to"), "{complaint}");
+    fs::rename(&to, to.with_extension("part")).unwrap();
+    let (code, _, complaint) = pull("hf:you/tiny").await;
+    assert!(code != 0 && complaint.contains("hf:me/tiny@main") && !to.exists(), "{complaint}");
+    let (code, _, complaint) = pull("hf:me/tiny").await;
+    assert!(code == 0 && to.exists(), "its own is gone on with: {complaint}");
     let (code, _, complaint) = pull("no-such-model").await;
     assert!(code != 0 && complaint.contains("e5-small"), "{complaint}");
 }
