@@ -23,6 +23,8 @@ const DEFAULT_TOKENS: usize = 512;
 /// Bounds of what a configuration may ask for: twice the largest models of the family.
 const MAX_LAYERS: usize = 96;
 const MAX_HIDDEN: usize = 8_192;
+const MAX_WIDE: usize = 8 * MAX_HIDDEN;
+const MAX_PLACES: usize = 1 << 20;
 
 /// Why a folder holds no model that can be run. The text names the file, and says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,15 +94,16 @@ impl Model {
         let tokenizer = Tokenizer::parse(&json).map_err(wrong)?;
         let mut tensors = folder.tensors()?;
         tensors.mark(&json);
-        tensors.mark(format!("int8 1 {pooling:?}").as_bytes());
-        let skipped = config.skipped_places();
+        let places = config.max_position_embeddings - config.skipped_places();
+        let tokens = folder.tokens()?.unwrap_or(DEFAULT_TOKENS).min(places);
+        // All that the numbers are computed by, beside the weights.
+        let Config { model_type, num_attention_heads: heads, layer_norm_eps: epsilon, .. } = &config;
+        tensors.mark(format!("int8 2 {model_type} {heads} {epsilon:e} {pooling:?} {tokens}").as_bytes());
         let encoder = config.encoder(pooling, &mut tensors).map_err(|p| folder.wrong("model.safetensors", p))?;
         let (known, used) = (encoder.words.len(), tokenizer.vocabulary());
         if used > known {
             return Err(wrong(format!("has {used} tokens, and the model knows {known}: it belongs to another model")));
         }
-        let places = config.max_position_embeddings - skipped;
-        let tokens = folder.tokens()?.unwrap_or(DEFAULT_TOKENS).min(places);
         Ok(Self { tokenizer, encoder, tokens, hash: tensors.hash() })
     }
 }
@@ -121,15 +124,19 @@ impl Config {
         if *hidden == 0 || *heads == 0 || hidden % heads != 0 || *hidden > MAX_HIDDEN || *layers > MAX_LAYERS {
             return Err(format!("has {layers} layers of {hidden} with {heads} heads, which cannot be"));
         }
-        if self.intermediate_size == 0 || self.max_position_embeddings <= self.skipped_places() + 2 {
+        let (wide, places) = (self.intermediate_size, self.max_position_embeddings);
+        if wide == 0 || places <= self.skipped_places().saturating_add(2) {
             return Err("has no room for tokens".to_owned());
+        }
+        if wide > MAX_WIDE || places > MAX_PLACES {
+            return Err(format!("has {places} places and layers {wide} wide, which cannot be"));
         }
         Ok(())
     }
 
     /// RoBERTa counts places from behind its padding token on.
     fn skipped_places(&self) -> usize {
-        if self.model_type == "bert" { 0 } else { self.pad_token_id.unwrap_or(1) + 1 }
+        if self.model_type == "bert" { 0 } else { self.pad_token_id.unwrap_or(1).saturating_add(1) }
     }
 
     fn encoder(&self, pooling: Pooling, tensors: &mut Tensors) -> Result<Encoder, String> {

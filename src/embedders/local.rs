@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How a local model is run.
 #[derive(Clone, Debug, Default)]
 pub struct LocalConfig {
-    /// A name for the model; none = that of its folder.
+    /// A name for the model, which makes its vectors others; none = what it is made of is name enough.
     pub name: Option<String>,
     /// How many numbers its vectors must have; none = as many as it gives.
     pub dimension: Option<u32>,
@@ -74,12 +74,10 @@ impl LocalEmbedder {
             let problem = format!("its vectors have {gives} numbers, where {wanted} are configured");
             return Err(FolderError { file: folder.to_owned(), problem });
         }
-        let name = config.name.unwrap_or_else(|| {
-            folder.file_name().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
-        });
+        let name = config.name.map(|name| format!("{name}@")).unwrap_or_default();
         let generation = Generation {
-            // Other weights under the same name give other vectors.
-            model: format!("local/{name}@{}", model.hash),
+            // Other weights under the same name give other vectors, and the same ones elsewhere do not.
+            model: format!("local/{name}{}", model.hash),
             dimension: Some(gives),
             query_prefix: config.query_prefix,
             document_prefix: config.document_prefix,

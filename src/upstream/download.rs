@@ -142,7 +142,7 @@ impl Downloads {
         if is_page(answer.headers()) {
             return Err(Broken::Final("the server answers with a web page, not with a file".to_owned()));
         }
-        let total = answer.content_length().map(|rest| from + rest);
+        let total = answer.content_length().map(|rest| from.saturating_add(rest));
         if total.is_some_and(|total| total > MAX_BYTES) {
             return Err(Broken::Final(format!("the file is larger than {} GB", MAX_BYTES >> 30)));
         }

@@ -33,6 +33,21 @@ struct Tensor {
     data_offsets: (u64, u64),
 }
 
+/// Where the numbers of a tensor stand.
+struct Place {
+    kind: String,
+    /// Of a number, in bytes.
+    width: usize,
+    from: u64,
+    bytes: usize,
+}
+
+impl Place {
+    fn numbers(&self) -> usize {
+        self.bytes / self.width
+    }
+}
+
 impl Tensors {
     /// Opens a file and reads its header.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
@@ -69,7 +84,9 @@ impl Tensors {
         if found != shape {
             return Err(format!("{name} is of the shape {found:?}, where config.json wants {shape:?}"));
         }
-        let mut out = Vec::with_capacity(shape.iter().product());
+        // Before room is made for them.
+        let numbers = self.place(name)?.numbers();
+        let mut out = Vec::with_capacity(numbers);
         self.pieces(name, 1, |numbers| out.extend_from_slice(numbers))?;
         Ok(out)
     }
@@ -99,22 +116,27 @@ impl Tensors {
         self.tensors.get(&name).ok_or_else(|| format!("lacks {name}: is it the model that config.json tells of?"))
     }
 
-    /// Takes the numbers of a tensor in pieces of whole rows, so that a large one is never in memory as it stands in the file.
-    fn pieces(&mut self, name: &str, row: usize, mut take: impl FnMut(&[f32])) -> Result<(), String> {
+    /// Where the numbers of a tensor stand, which the file is long enough for.
+    fn place(&self, name: &str) -> Result<Place, String> {
         let Tensor { dtype, shape, data_offsets: (from, to) } = self.find(name)?;
-        let (kind, (from, to)) = (dtype.clone(), (*from, *to));
-        let width = match kind.as_str() {
+        let width = match dtype.as_str() {
             "F32" => 4,
             "F16" | "BF16" => 2,
             other => return Err(format!("{name} has numbers of the kind {other}; supported are F32, F16 and BF16")),
         };
         let bytes = shape.iter().try_fold(width as u64, |bytes, side| bytes.checked_mul(*side as u64));
-        if bytes.is_none_or(|bytes| from.checked_add(bytes) != Some(to)) || to > self.size {
+        if bytes.is_none_or(|bytes| from.checked_add(bytes) != Some(*to)) || *to > self.size {
             return Err(format!("{name} is not where the header says: the file broke off, fetch it again"));
         }
+        let bytes = usize::try_from(to - from).map_err(|_| format!("{name} is too large"))?;
+        Ok(Place { kind: dtype.clone(), width, from: *from, bytes })
+    }
+
+    /// Takes the numbers of a tensor in pieces of whole rows, so that a large one is never in memory as it stands in the file.
+    fn pieces(&mut self, name: &str, row: usize, mut take: impl FnMut(&[f32])) -> Result<(), String> {
+        let Place { kind, width, from, bytes: mut left } = self.place(name)?;
         let unreadable = |error: std::io::Error| format!("{name} cannot be read: {error}");
         self.file.seek(SeekFrom::Start(self.start + from)).map_err(unreadable)?;
-        let mut left = usize::try_from(to - from).map_err(|_| format!("{name} is too large"))?;
         self.mark(&(left as u64).to_le_bytes());
         let mut buffer = vec![0; (PIECE_BYTES / (row * width)).max(1) * row * width];
         while left > 0 {

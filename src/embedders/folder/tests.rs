@@ -126,6 +126,13 @@ fn a_configuration_that_does_not_fit_is_an_error_that_says_so() {
     assert!(with("num_hidden_layers", json!(3)).contains("lacks encoder.layer.2"));
     assert!(with("intermediate_size", json!(48)).contains("shape"));
     assert!(with("max_position_embeddings", json!(0)).contains("no room"));
+    assert!(with("max_position_embeddings", json!(1_u64 << 40)).contains("cannot be"));
+    assert!(with("intermediate_size", json!(usize::MAX)).contains("cannot be"));
+    let mut padded = base.clone();
+    (padded["model_type"], padded["pad_token_id"]) = ("roberta".into(), json!(usize::MAX));
+    let folder = copy();
+    fs::write(folder.path().join("config.json"), padded.to_string()).unwrap();
+    assert!(said(folder.path()).contains("no room"));
     let folder = copy();
     fs::write(folder.path().join("1_Pooling/config.json"), r#"{"pooling_mode_max_tokens": true}"#).unwrap();
     assert!(said(folder.path()).contains("pooling"));
@@ -136,4 +143,38 @@ fn a_configuration_that_does_not_fit_is_an_error_that_says_so() {
     fs::copy(fixture("tiny-unigram").join("tokenizer.json"), folder.path().join("tokenizer.json")).unwrap();
     let other = Model::open(folder.path()).map(|model| model.hash);
     assert!(other.is_err() || other.unwrap() != Model::open(&fixture("tiny-wordpiece")).unwrap().hash);
+}
+
+#[test]
+fn a_tensor_is_given_no_room_before_the_file_is_known_to_hold_it() {
+    let folder = copy();
+    let file = folder.path().join("model.safetensors");
+    let name = "embeddings.LayerNorm.weight";
+    let header =
+        json!({ name: {"dtype": "F32", "shape": [1_u64 << 44], "data_offsets": [0, 1_u64 << 46]} }).to_string();
+    fs::write(&file, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
+    let error = Tensors::open(&file).unwrap().read(name, &[1 << 44]).unwrap_err();
+    assert!(error.contains("broke off"), "{error}");
+}
+
+#[test]
+fn whatever_the_numbers_are_computed_by_makes_another_model_and_its_folder_does_not() {
+    let hash = |folder: &Path| Model::open(folder).unwrap().hash;
+    let base = hash(&fixture("tiny-wordpiece"));
+    assert_eq!(hash(copy().path()), base);
+    let config: Value =
+        serde_json::from_slice(&fs::read(fixture("tiny-wordpiece").join("config.json")).unwrap()).unwrap();
+    for (name, value) in [("num_attention_heads", json!(1)), ("layer_norm_eps", json!(1e-3))] {
+        let folder = copy();
+        let mut config = config.clone();
+        config[name] = value;
+        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        assert_ne!(hash(folder.path()), base, "{name}");
+    }
+    let folder = copy();
+    fs::write(folder.path().join("sentence_bert_config.json"), r#"{"max_seq_length": 9}"#).unwrap();
+    assert_ne!(hash(folder.path()), base);
+    let folder = copy();
+    fs::write(folder.path().join("1_Pooling/config.json"), r#"{"pooling_mode_mean_tokens": true}"#).unwrap();
+    assert_ne!(hash(folder.path()), base);
 }
