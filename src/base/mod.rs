@@ -7,6 +7,7 @@
 mod clock;
 mod error;
 pub mod fence;
+mod figure;
 mod id;
 mod near;
 mod random;
@@ -14,6 +15,7 @@ mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock, Time};
 pub use error::{ErrorKind, GatewayError};
+pub use figure::{MAX_FIGURE, MAX_SUM};
 pub use id::{EpisodeId, ExchangeId, FactId, KeyId, ParseIdError, ProposalId, RequestId};
 pub use near::near;
 pub use random::{Random, SeededRandom, SystemRandom};

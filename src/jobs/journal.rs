@@ -226,7 +226,7 @@ impl Writer {
             if !self.shared.failing.swap(true, Ordering::Relaxed) {
                 tracing::error!(%error, "usage cannot be booked; it is tried again");
             }
-            let may_pass = matches!(error, StoreError::Unavailable(_) | StoreError::Unusable(_));
+            let may_pass = error.is_outage();
             if failures >= self.config.backoff.max_attempts && (!may_pass || self.stop.is_cancelled()) {
                 tracing::error!(%error, rows = group.len(), "usage was given up: it is in no book");
                 self.shared.lost.fetch_add(group.len() as u64, Ordering::Relaxed);

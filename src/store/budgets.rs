@@ -36,7 +36,7 @@ pub trait BudgetStore: Send + Sync {
     async fn budget_totals(&self, account: &str, periods: &[String]) -> Result<Vec<BudgetTotal>, StoreError>;
 
     /// Adds to what was used, in one transaction, and returns what it is then, in the order of `uses`. Each account and
-    /// period comes once; what is below nothing reads as nothing.
+    /// period comes once; what is below nothing reads as nothing, and no sum is above [`MAX_SUM`](crate::base::MAX_SUM).
     async fn add_budget_use(&self, uses: &[BudgetUse], now: Time) -> Result<Vec<BudgetTotal>, StoreError>;
 
     /// Returns when something was written last, by the clock of who wrote it.

@@ -149,7 +149,7 @@ macro_rules! contract_suite {
                     an_erased_subject_is_taken_out_and_does_not_come_back
                     old_rows_are_swept_and_no_more_than_asked }
             budgets { what_was_used_adds_up_and_is_told_at_once
-                      what_was_used_never_reads_as_less_than_nothing
+                      what_was_used_never_reads_as_less_than_nothing no_sum_is_too_large_to_be_kept
                       it_is_known_when_use_was_written_last
                       what_is_over_is_forgotten_and_no_more_than_asked }
             vectors { a_generation_is_begun_once_and_found_again

@@ -37,3 +37,11 @@ pub enum StoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
+
+impl StoreError {
+    /// Whether the store as a whole fails, so that the same may pass later; else something is wrong with what was asked.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Unusable(_))
+    }
+}

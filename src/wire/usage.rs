@@ -1,6 +1,7 @@
 //! What a reply cost, as upstream reports it.
 
 use super::scan::{self, Span};
+use crate::base::MAX_FIGURE;
 
 /// Token counts of one exchange; what upstream did not say is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,14 +138,14 @@ fn nested(text: &str, span: Span, key: &str) -> Option<u64> {
     count(scan::member(text, span, key)?.of(text))
 }
 
-/// Reads a count that may be written as a float, as in `12.0` or `1e2`.
+/// Reads a count that may be written as a float, as in `12.0` or `1e2`; what is too much to be true counts as [`MAX_FIGURE`].
 fn count(text: &str) -> Option<u64> {
-    if let Ok(count) = text.parse() {
-        return Some(count);
+    if let Ok(count) = text.parse::<u64>() {
+        return Some(count.min(MAX_FIGURE));
     }
     let float: f64 = text.parse().ok()?;
-    // The bound is where every integer still has a float of its own.
-    (0.0..=9_007_199_254_740_992.0).contains(&float).then_some(float as u64)
+    // `as` takes what is larger than any integer for the largest.
+    (float >= 0.0).then_some((float as u64).min(MAX_FIGURE))
 }
 
 #[cfg(test)]

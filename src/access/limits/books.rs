@@ -55,15 +55,17 @@ impl Books {
         since != NOT_FAILING && self.millis().saturating_sub(since) > OUTAGE.as_millis() as i64
     }
 
-    /// Writes what is listed. What cannot be written stays listed.
+    /// Writes what is listed. What cannot be written stays listed; only where the store as a whole fails that is an outage, which ends
+    /// with refusals.
     pub(super) async fn write(&self, store: &dyn BudgetStore, now: Time) -> Result<(), StoreError> {
         let meters = std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner));
         let mut result = Ok(());
+        let mut is_down = false;
         let mut again = Vec::new();
         // An account has a day and a month at most, but around midnight.
         for group in meters.chunks(GROUP / 2) {
             // They are listed still: nobody else puts them back.
-            if result.is_err() {
+            if is_down {
                 again.extend_from_slice(group);
                 continue;
             }
@@ -71,18 +73,21 @@ impl Books {
                 Ok(unwritten) => again.extend(unwritten),
                 Err(error) => {
                     again.extend_from_slice(group);
+                    // What is wrong with one group is no matter of the others.
+                    is_down = error.is_outage();
                     result = Err(error);
                 }
             }
         }
         self.list(again);
-        match &result {
-            Ok(()) => self.failing_since.store(NOT_FAILING, Ordering::Relaxed),
-            Err(_) => {
-                self.metrics.budget_write_failures.inc();
-                let (relaxed, now) = (Ordering::Relaxed, self.millis());
-                let _failing_already = self.failing_since.compare_exchange(NOT_FAILING, now, relaxed, relaxed);
-            }
+        if result.is_err() {
+            self.metrics.budget_write_failures.inc();
+        }
+        let relaxed = Ordering::Relaxed;
+        if is_down {
+            let _failing_already = self.failing_since.compare_exchange(NOT_FAILING, self.millis(), relaxed, relaxed);
+        } else {
+            self.failing_since.store(NOT_FAILING, relaxed);
         }
         result
     }
@@ -128,5 +133,13 @@ impl Books {
     /// As if writing had failed for so long already.
     pub(super) fn fail_for(&self, time: Duration) {
         self.failing_since.store(self.millis() - time.as_millis() as i64, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing_since.load(Ordering::Relaxed) != NOT_FAILING
+    }
+
+    pub(super) fn n_listed(&self) -> usize {
+        self.listed.lock().unwrap().len()
     }
 }

@@ -65,7 +65,7 @@ impl Need {
     pub(super) fn used(&self) -> Used {
         let tokens = self.input.saturating_add(self.output);
         let usage = Usage { prompt_tokens: self.input, completion_tokens: self.output, ..Usage::default() };
-        Used { tokens, nanos: self.price.map_or(0, |price| price.cost(&usage).nanos) }
+        Used::new(tokens, self.price.map_or(0, |price| price.cost(&usage).nanos))
     }
 
     /// So many times as much.
@@ -102,7 +102,7 @@ impl Taken {
     /// Replaces what is held by what was used.
     pub fn settle(&mut self, spent: Spent) {
         if let Some(hold) = self.hold.take() {
-            hold.settle(|_| Used { tokens: spent.tokens, nanos: spent.cost.map_or(0, |cost| cost.nanos) });
+            hold.settle(|_| Used::new(spent.tokens, spent.cost.map_or(0, |cost| cost.nanos)));
         }
     }
 

@@ -36,11 +36,9 @@ pub async fn keep_budgets(table: Arc<LimitTable>, clock: Arc<dyn Clock>, halt: C
             Ok(()) => failing = false,
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
-                    tracing::error!(
-                        %error,
-                        "what was used of limits of the day and the month cannot be written; in a minute those who have \
-                         such limits are refused"
-                    );
+                    let then =
+                        if error.is_outage() { "; in a minute those who have such limits are refused" } else { "" };
+                    tracing::error!(%error, "what was used of limits of the day and the month cannot be written{then}");
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! What was used of days and months: counted in whole tokens and billionths of a dollar, kept in the store.
 
 use super::period::Period;
+use crate::base::{MAX_FIGURE, MAX_SUM};
 use crate::store::BudgetTotal;
 
 /// What one account has used, by day and month. Only periods that were read from the store are in it, and of those that
@@ -41,6 +42,11 @@ pub(super) struct Used {
 }
 
 impl Used {
+    /// Of so many tokens and billionths of a dollar; what is too much to be true counts as [`MAX_FIGURE`].
+    pub(super) fn new(tokens: u64, nanos: u64) -> Self {
+        Self { tokens: tokens.min(MAX_FIGURE), nanos: nanos.min(MAX_FIGURE) }
+    }
+
     /// The same for a request that is to begin: where nothing is left nothing begins, also what needs nothing that we
     /// know of.
     pub(super) fn at_least_one(self) -> Self {
@@ -55,7 +61,8 @@ impl Amount {
 
     fn change(&mut self, before: u64, after: u64) {
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        self.unwritten = self.unwritten.saturating_add(signed(after).saturating_sub(signed(before)));
+        let change = signed(after).saturating_sub(signed(before));
+        self.unwritten = self.unwritten.saturating_add(change).clamp(-MAX_SUM, MAX_SUM);
     }
 }
 

@@ -1,15 +1,15 @@
 //! Many accounts, many requests, a store, and clocks that jump.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use proptest::prelude::*;
 
 use super::super::testing::principal;
 use super::*;
-use crate::base::ErrorKind;
+use crate::base::{ErrorKind, MAX_FIGURE};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
-use crate::store::{BudgetTotal, Unreachable};
+use crate::store::{BudgetTotal, BudgetUse, StoreError, Unreachable};
 use crate::telemetry::Limit;
 use crate::tokens::{Cost, Price, Rate};
 
@@ -303,6 +303,67 @@ async fn budgets_that_cannot_be_written_are_refused_after_a_minute_and_given_out
     let again = Place::over(per_day(100), LimitRules::default(), place.table.store.clone());
     assert!(again.spend(98).await.is_err());
     again.spend(97).await.unwrap();
+}
+
+/// Upstream may say anything, and so may a client of the reply that it wants.
+#[tokio::test]
+async fn figures_that_cannot_be_true_stop_nobodys_books() {
+    let store = sqlite().await;
+    let limits = Limits { usd_per_day: Some(u64::MAX), ..Limits::default() };
+    let place = Place::over(limits, LimitRules::default(), Some(Arc::clone(&store)));
+    let accounts = place.accounts("ann").await.unwrap();
+    let need = Need { output: i64::MAX.unsigned_abs(), price: Some(Price::default()), ..Need::default() };
+    for _ in 0..3 {
+        for tokens in [u64::MAX, 5] {
+            let mut taken = place.table.take(&accounts, &need).unwrap();
+            place.table.write(place.at).await.unwrap();
+            taken.settle(Spent { tokens, cost: Some(Cost::from_nanos(tokens)) });
+            place.table.write(place.at).await.unwrap();
+        }
+    }
+    let used = accounts.iter().next().unwrap().meter.lock().ledger.used(accounts.when.day);
+    assert_eq!((used.tokens, used.nanos), (3 * MAX_FIGURE + 15, 3 * MAX_FIGURE + 15));
+}
+
+/// A store that refuses the first group, for a reason that is no outage.
+struct Picky(Arc<dyn BudgetStore>, AtomicBool);
+
+#[async_trait::async_trait]
+impl BudgetStore for Picky {
+    async fn budget_totals(&self, account: &str, periods: &[String]) -> Result<Vec<BudgetTotal>, StoreError> {
+        self.0.budget_totals(account, periods).await
+    }
+
+    async fn add_budget_use(&self, uses: &[BudgetUse], now: Time) -> Result<Vec<BudgetTotal>, StoreError> {
+        if !self.1.swap(true, Ordering::Relaxed) {
+            return Err(StoreError::Conflict { what: "a sum".to_owned() });
+        }
+        self.0.add_budget_use(uses, now).await
+    }
+
+    async fn budgets_written_at(&self) -> Result<Option<Time>, StoreError> {
+        self.0.budgets_written_at().await
+    }
+
+    async fn forget_budgets(&self, ended_before: Time, limit: u32) -> Result<u64, StoreError> {
+        self.0.forget_budgets(ended_before, limit).await
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_one_group_is_no_outage_and_keeps_no_other_back() {
+    let picky = Arc::new(Picky(sqlite().await, AtomicBool::new(false)));
+    let rules = LimitRules { each_subject: per_day(100), ..LimitRules::default() };
+    let place = Place::over(Limits::default(), rules, Some(picky));
+    for n in 0..600 {
+        place.table.take(&place.accounts(&format!("p{n}")).await.unwrap(), &need(1)).unwrap().settle(spent(1));
+    }
+    place.table.write(place.at).await.unwrap_err();
+    let n_left = place.table.books.n_listed();
+    assert!((1..=250).contains(&n_left), "{n_left} are left");
+    assert!(!place.table.books.is_failing());
+    place.table.write(place.at).await.unwrap();
+    assert_eq!(place.table.books.n_listed(), 0);
 }
 
 #[tokio::test]

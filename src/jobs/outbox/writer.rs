@@ -179,7 +179,7 @@ impl Writer {
                 self.works();
                 return false;
             }
-            if failures > 1 && may_pass(&error) {
+            if failures > 1 && error.is_outage() {
                 self.shared.keeps_failing.store(true, Ordering::Relaxed);
                 waiting.iter_mut().filter_map(|(_, done)| done.take()).for_each(|done| self.shared.release(done));
             }
@@ -193,7 +193,7 @@ impl Writer {
     }
 
     fn gives_up(&self, error: &StoreError, failures: u32) -> bool {
-        failures >= self.config.backoff.max_attempts && (!may_pass(error) || self.stop.is_cancelled())
+        failures >= self.config.backoff.max_attempts && (!error.is_outage() || self.stop.is_cancelled())
     }
 
     fn note_failure(&self, error: &StoreError, failures: u32) {
@@ -204,9 +204,4 @@ impl Writer {
             tracing::error!(%error, "the outbox cannot be written; it is tried again");
         }
     }
-}
-
-/// Whether the store may work again though nothing is done about the exchange.
-fn may_pass(error: &StoreError) -> bool {
-    matches!(error, StoreError::Unavailable(_) | StoreError::Unusable(_))
 }

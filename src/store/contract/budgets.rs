@@ -1,6 +1,7 @@
 //! What was used of limits of the day and the month.
 
 use super::fixtures::NOW;
+use crate::base::MAX_SUM;
 use crate::store::{BudgetTotal, BudgetUse, Store};
 
 fn used(account: &str, period: &str, tokens: i64) -> BudgetUse {
@@ -31,6 +32,21 @@ pub(crate) async fn what_was_used_never_reads_as_less_than_nothing(store: &dyn S
     assert_eq!(store.budget_totals("key:1", &periods()).await.unwrap()[1], total(0));
     // What was taken back too early is made up for when the rest comes.
     assert_eq!(store.add_budget_use(&[used("key:1", "2026-11", 9)], NOW).await.unwrap(), [total(4)]);
+}
+
+pub(crate) async fn no_sum_is_too_large_to_be_kept(store: &dyn Store) {
+    let add = async |n: i64| {
+        let added = BudgetUse { tokens: n, nanos: n, ..used("key:1", "2026-11", 0) };
+        store.add_budget_use(&[added], NOW).await.unwrap()[0].tokens
+    };
+    for _ in 0..12 {
+        assert_eq!(add(i64::MAX).await, MAX_SUM.unsigned_abs());
+    }
+    assert_eq!(add(-7).await, MAX_SUM.unsigned_abs() - 7);
+    for _ in 0..12 {
+        add(i64::MIN).await;
+    }
+    assert_eq!(add(1 << 50).await, 0);
 }
 
 pub(crate) async fn it_is_known_when_use_was_written_last(store: &dyn Store) {

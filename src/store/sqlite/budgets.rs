@@ -8,18 +8,21 @@ use tracing::instrument;
 use super::error::driver;
 use super::row::rows;
 use super::{SqliteStore, commit};
-use crate::base::Time;
+use crate::base::{MAX_SUM, Time};
 use crate::store::{BudgetStore, BudgetTotal, BudgetUse, StoreError};
 
 const TOTALS: &str = "
     SELECT coalesce(b.tokens, 0), coalesce(b.nanos, 0)
     FROM json_each(?2) j LEFT JOIN budgets b ON b.account = ?1 AND b.period = j.value ORDER BY j.key";
 
+/// A sum stays within `?3`, whatever comes to it.
 const ADD: &str = "
     INSERT INTO budgets (account, period, ends_at, tokens, nanos, at)
     SELECT j.value ->> 0, j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, ?2 FROM json_each(?1) j WHERE true
     ON CONFLICT (account, period) DO UPDATE SET
-        tokens = budgets.tokens + excluded.tokens, nanos = budgets.nanos + excluded.nanos, at = excluded.at
+        tokens = min(max(budgets.tokens + excluded.tokens, -?3), ?3),
+        nanos = min(max(budgets.nanos + excluded.nanos, -?3), ?3),
+        at = excluded.at
     RETURNING account, period, tokens, nanos";
 
 const WRITTEN_AT: &str = "SELECT max(at) FROM budgets";
@@ -49,11 +52,14 @@ impl BudgetStore for SqliteStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "add_budget_use"))]
     async fn add_budget_use(&self, uses: &[BudgetUse], now: Time) -> Result<Vec<BudgetTotal>, StoreError> {
-        let added: Vec<_> = uses.iter().map(|u| (&u.account, &u.period, u.ends_at.0, u.tokens, u.nanos)).collect();
+        let sum = |n: i64| n.clamp(-MAX_SUM, MAX_SUM);
+        let added: Vec<_> =
+            uses.iter().map(|u| (&u.account, &u.period, u.ends_at.0, sum(u.tokens), sum(u.nanos))).collect();
         let mut tx = self.begin().await?;
         let found: Vec<(String, String, i64, i64)> = sqlx::query_as(ADD)
             .bind(rows(&added))
             .bind(now.0)
+            .bind(MAX_SUM)
             .fetch_all(&mut *tx)
             .await
             .map_err(driver("write what was used of limits"))?;

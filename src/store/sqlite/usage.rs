@@ -14,7 +14,7 @@ use super::row::{hex, rows};
 use super::scope::key;
 use super::script::Bound;
 use super::{SqliteStore, commit};
-use crate::base::{ExchangeId, Time};
+use crate::base::{ExchangeId, MAX_FIGURE, Time};
 use crate::memory::Scope;
 use crate::store::{
     StoreError, UsageBy, UsageGroup, UsageOutcome, UsageQuery, UsageRow, UsageStore, UsageSums, UsageTokens,
@@ -133,9 +133,6 @@ fn bind_ordinary(bound: Bound, row: &UsageRow) -> Bound {
         .bind(row.times.first_us.map(whole))
         .bind(whole(row.times.overhead_us))
 }
-
-/// The largest figure that is stored. Upstream may say anything, and the sum of a few thousand such rows must still be a number.
-const MAX_FIGURE: u64 = 1 << 50;
 
 fn whole(figure: u64) -> i64 {
     i64::try_from(figure.min(MAX_FIGURE)).expect("50 bits fit into 64")
