@@ -13,7 +13,7 @@ mod near;
 mod random;
 mod secret;
 
-pub use clock::{Clock, ManualClock, SystemClock, Time};
+pub use clock::{Clock, ManualClock, SystemClock, Time, millis};
 pub use error::{ErrorKind, GatewayError};
 pub use figure::{MAX_FIGURE, MAX_SUM};
 pub use id::{EpisodeId, ExchangeId, FactId, KeyId, ParseIdError, ProposalId, RequestId};

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub use status::{VectorPhase, VectorStatus};
 
 use super::policy::Backoff;
-use crate::base::{Clock, EpisodeId, Random, Time};
+use crate::base::{Clock, EpisodeId, Random, Time, millis};
 use crate::embed::{Embed, EmbedError, Generation, Packed, Side};
 use crate::memory::{Scope, Sensitivity};
 use crate::store::{DueEpisode, GenerationRecord, GenerationState, NewVector, Store, StoreError};
@@ -502,8 +502,4 @@ fn opened(episodes: Vec<DueEpisode>, generation: &str) -> (Vec<(EpisodeId, Packe
         }
     }
     (found, missing)
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

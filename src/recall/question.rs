@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::base::{Clock, Time};
+use crate::base::{Clock, Time, millis};
 use crate::embed::{Embed, EmbedError, Side};
 use crate::telemetry::{Metrics, QuestionVector};
 
@@ -47,7 +47,7 @@ impl Patience {
         let more = self.failures.checked_sub(MAX_FAILURES);
         let own = more.map_or(Duration::ZERO, |more| FIRST_PAUSE.saturating_mul(1 << more.min(16)));
         let pause = own.max(wanted.unwrap_or_default()).min(LONGEST_PAUSE);
-        self.not_before = now.plus_millis(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
+        self.not_before = now.plus_millis(millis(pause));
     }
 }
 

@@ -9,7 +9,7 @@ use super::error::driver;
 use super::row::{hex, parse, rows};
 use super::scope::key;
 use super::{SqliteStore, commit};
-use crate::base::{EpisodeId, Time};
+use crate::base::{EpisodeId, Time, millis};
 use crate::embed::Generation;
 use crate::memory::{Episode, Scope};
 use crate::store::{Due, DueEpisode, GenerationRecord, GenerationState, NewVector, StoreError, VectorStore};
@@ -103,10 +103,6 @@ fn record((id, model, dimension, state, cursor, background, started_at, ready_at
         ready_at: ready_at.map(Time),
         used_at: Time(used_at),
     }
-}
-
-fn millis(lease: Duration) -> i64 {
-    i64::try_from(lease.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn episode_id(id: &str) -> Result<EpisodeId, StoreError> {

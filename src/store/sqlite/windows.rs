@@ -10,7 +10,7 @@ use super::row::{parse, rows};
 use super::scope::{key, set_revisions};
 use super::write::{StoredFacts, Writes};
 use super::{SqliteStore, commit};
-use crate::base::{ExchangeId, Time};
+use crate::base::{ExchangeId, Time, millis};
 use crate::memory::{Scope, Turn};
 use crate::store::{
     DeadLetter, JobFailure, Learned, Page, Queued, QueuedTurn, StoreError, Window, WindowClaim, WindowDepth,
@@ -363,10 +363,6 @@ async fn drop_window(conn: &mut SqliteConnection, owner: &str, window: i64) -> R
 /// Days since 1970, UTC.
 fn day_of(now: Time) -> i64 {
     now.0.div_euclid(24 * 3600 * 1000)
-}
-
-fn millis(duration: std::time::Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// A count as a column holds it; none = more than any.
