@@ -9,7 +9,7 @@ use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
 use crate::app::{Parts, embedder, reach};
 use crate::base::{Clock, Secret, SystemClock, SystemRandom};
-use crate::config::{Config, Key, Provider, ProviderKey, SystemEnv, Unpriced};
+use crate::config::{Config, EmbeddingsEngine, Key, Provider, ProviderKey, SystemEnv, Unpriced};
 use crate::embed::Side;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, SubjectUse, UpkeepStore};
@@ -107,7 +107,7 @@ async fn store(config: &Config) -> Vec<Finding> {
         Err(error) => findings.push(bad(format!("the outbox cannot be read: {error}"))),
     }
     match crate::store::VectorStore::generations(&store).await {
-        Ok(generations) => findings.extend(generations.iter().map(vectors)),
+        Ok(generations) => findings.extend(vectors(&generations, config.embeddings.engine != EmbeddingsEngine::Off)),
         Err(error) => findings.push(bad(format!("the generations of vectors cannot be read: {error}"))),
     }
     let since = SystemClock.now().plus_seconds(-SUSPECT_DAYS * 86_400);
@@ -175,12 +175,19 @@ fn unbooked(config: &Config) -> Vec<String> {
     told.collect()
 }
 
-fn vectors(generation: &GenerationRecord) -> Finding {
-    let GenerationRecord { model, dimension, state, .. } = generation;
-    good(match state {
-        GenerationState::Ready => format!("memories have vectors of {model}, {dimension} numbers each"),
-        GenerationState::Filling => format!("memories are being given vectors of {model}; `serve` goes on with it"),
-    })
+/// How the vectors of each generation stand. The one that was used last is that of the model in use, if one is.
+fn vectors(generations: &[GenerationRecord], has_embedder: bool) -> Vec<Finding> {
+    let last = generations.iter().map(|generation| generation.used_at).max();
+    let said = generations.iter().map(|GenerationRecord { model, dimension, state, used_at, .. }| {
+        let is_used = has_embedder && Some(*used_at) == last;
+        match state {
+            GenerationState::Dropping => format!("the vectors of {model}, which is no longer used, are being dropped"),
+            _ if !is_used => format!("there are vectors of {model}, which is not the model in use"),
+            GenerationState::Ready => format!("memories have vectors of {model}, {dimension} numbers each"),
+            GenerationState::Filling => format!("memories are being given vectors of {model}; `serve` goes on with it"),
+        }
+    });
+    said.map(good).collect()
 }
 
 /// Places where one subject named in bodies has most conversations: a constant that a framework sets, and then all its users share
@@ -288,6 +295,7 @@ fn bad(what: String) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Time;
 
     fn used(namespace: &str, source: &str, subject: &str, begun: u64) -> SubjectUse {
         SubjectUse {
@@ -317,5 +325,30 @@ mod tests {
             found[0].contains("`constant`") && found[0].contains("`user`") && found[0].contains("30 of 32"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn only_the_model_in_use_is_said_to_be_given_vectors() {
+        let generation = |model: &str, state, used_at| GenerationRecord {
+            id: model.to_owned(),
+            model: model.to_owned(),
+            dimension: 3,
+            state,
+            cursor: 0,
+            background: None,
+            started_at: Time(0),
+            ready_at: None,
+            used_at: Time(used_at),
+        };
+        let all = [
+            generation("given-up", GenerationState::Filling, 1),
+            generation("dropped", GenerationState::Dropping, 2),
+            generation("in-use", GenerationState::Filling, 3),
+        ];
+        let said = |has_embedder| vectors(&all, has_embedder).into_iter().map(|found| found.what).collect::<Vec<_>>();
+        let with = said(true);
+        assert!(with[0].contains("not the model in use") && with[1].contains("being dropped"), "{with:?}");
+        assert!(with[2].contains("being given vectors of in-use"), "{with:?}");
+        assert!(said(false)[2].contains("not the model in use"));
     }
 }

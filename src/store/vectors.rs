@@ -96,6 +96,8 @@ pub enum GenerationState {
     Filling,
     /// All had one; what is new follows within moments.
     Ready,
+    /// No process uses it any more: its vectors go, piece by piece.
+    Dropping,
 }
 
 /// What is to be embedded next.

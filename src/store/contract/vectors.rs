@@ -201,6 +201,7 @@ pub(crate) async fn a_generation_in_use_is_not_dropped(store: &dyn Store) {
     assert_eq!(store.drop_generation(&id, NOW, 9).await.unwrap(), (0, false));
     // One that comes into use again while it is being dropped is filled again from the beginning.
     assert_eq!(store.drop_generation(&id, NOW.plus_seconds(1), 9).await.unwrap(), (1, false));
+    assert_eq!(store.generations().await.unwrap()[0].state, GenerationState::Dropping);
     let again = store.use_generation(&generation("one"), NOW.plus_seconds(2)).await.unwrap();
     assert_eq!((again.state, again.cursor), (GenerationState::Filling, 0));
     assert_eq!(store.drop_generation(&id, NOW.plus_seconds(2), 9).await.unwrap(), (0, false));

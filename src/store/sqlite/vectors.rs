@@ -96,7 +96,11 @@ fn record((id, model, dimension, state, cursor, background, started_at, ready_at
         id,
         model,
         dimension,
-        state: if state == "ready" { GenerationState::Ready } else { GenerationState::Filling },
+        state: match state.as_str() {
+            "ready" => GenerationState::Ready,
+            "dropping" => GenerationState::Dropping,
+            _ => GenerationState::Filling,
+        },
         cursor,
         background,
         started_at: Time(started_at),
