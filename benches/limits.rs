@@ -87,7 +87,7 @@ impl Gateway {
             let mut taken = table.take_if_ample(&accounts, &Need::default(), &need).expect("room").expect("plenty");
             let running = taken.running();
             let reserved = taken.reserved().expect("tokens count");
-            reserved.sending(Some(350)).expect("room");
+            reserved.sending(350).expect("room");
             black_box(taken.standing().headers());
             taken.settle(Spent { tokens: 500, cost: Some(Cost::from_micros(1_500)) });
             drop(running);

@@ -416,8 +416,6 @@ pub struct Routed<B> {
     pub fitted: Option<Fitted>,
     /// The target that answered, as `provider/model`.
     pub target: String,
-    /// What it costs; `None` = not known.
-    pub price: Option<Price>,
     /// How many attempts were made.
     pub attempts: u32,
     /// Whether we asked for usage although the client did not: the extra event is withheld.

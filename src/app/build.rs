@@ -129,7 +129,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         &tracker,
         halt.clone(),
     );
-    // Without a store there are no books either: what was used is in the metrics only.
+    // Without a store, or where they are not wanted, there are no books: what was used is in the metrics only.
     let journal = (degraded.is_none() && config.store.usage_days > 0)
         .then(|| journal(Arc::clone(&store) as Arc<_>, JournalConfig::default(), &tracker, halt.clone()));
     let learned = learner.counters();

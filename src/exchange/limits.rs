@@ -87,12 +87,11 @@ impl Limits {
 
 /// What a request holds of its limits, for those who learn better what it will use.
 pub trait Reserved: fmt::Debug + Send + Sync {
-    /// The request is about to be sent with an input of so many tokens (`None` = not counted): what is held follows.
-    /// From here on it counts as used, unless it fails before a byte of the reply.
+    /// The request is about to be sent with an input of so many tokens: what is held follows.
     ///
     /// # Errors
     /// 429 when there is not so much left.
-    fn sending(&self, input_tokens: Option<u64>) -> Result<(), GatewayError>;
+    fn sending(&self, input_tokens: u64) -> Result<(), GatewayError>;
 }
 
 /// What a request holds, where tokens are limited; `None` where they are not.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::policy::Backoff;
-use crate::store::{StoreError, UsageRow, UsageStore};
+use crate::store::{UsageRow, UsageStore};
 
 /// How large the queue and its groups are, and how patient the writer is.
 #[derive(Clone, Debug)]
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::base::Time;
     use crate::store::contract::usage::row;
-    use crate::store::{UsageGroup, UsageQuery};
+    use crate::store::{StoreError, UsageGroup, UsageQuery};
 
     /// Takes what it is given, unless it is to fail.
     #[derive(Debug, Default)]

@@ -17,21 +17,21 @@ use http_body_util::BodyExt;
 use tower::{Layer, Service};
 
 use super::body::ReplyBody;
-use super::books::{self, Course, Output, Past};
+use super::books::{self, Course, Figures, Past};
 use super::reserve::Reservation;
 use super::tee::{Tee, TeeOptions};
 use super::turn::{self, Answered, Ended};
-use crate::access::{Running, Spent, Standing, Taken};
+use crate::access::{Running, Standing};
 use crate::base::{Clock, GatewayError};
 use crate::context::{Common, Fitted, Trails};
 use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
 use crate::jobs::Committed;
 use crate::states::States;
-use crate::store::{StateKey, TurnState, UsageRow};
-use crate::telemetry::{Direction, Metrics, PromptPart, PromptTurn, Used};
-use crate::tokens::{Counter, Price};
+use crate::store::{StateKey, TurnState};
+use crate::telemetry::{Metrics, PromptPart, PromptTurn};
+use crate::tokens::Counter;
 use crate::upstream::{Learned, Reported, UpstreamBody};
-use crate::wire::Usage;
+use crate::wire::{Reply, Usage, Verdict};
 
 const EXCHANGE: HeaderName = HeaderName::from_static("x-backstory-exchange");
 const TARGET: HeaderName = HeaderName::from_static("x-backstory-target");
@@ -118,7 +118,6 @@ where
             recall: Arc::clone(&recall),
             answered: None,
             state: None,
-            price: None,
             shared: Arc::clone(&self.shared),
         };
         let routed = self.inner.call(Recalled { call, reservation: (), recall });
@@ -128,7 +127,7 @@ where
                 Ok(routed) => routed,
                 Err(error) => {
                     let standing = outcome.standing();
-                    outcome.release(Course::Unanswered(error.kind.status()));
+                    outcome.close(Course::Unanswered(error.kind.status()));
                     // A refusal by a limit tells more itself.
                     let told = standing.filter(|_| error.headers().is_none());
                     return Err(error.with_headers(told.map(|standing| standing.headers()).unwrap_or_default()));
@@ -146,110 +145,77 @@ pub(super) struct Outcome {
     recall: Arc<Recall>,
     answered: Option<Answered>,
     state: Option<(StateKey, TurnState)>,
-    /// What the target that answered costs.
-    price: Option<Price>,
     shared: Arc<RecordSettings>,
 }
 
 /// How a reply ended.
-#[derive(Debug, Default)]
-pub(super) struct Ending {
-    /// The text of the first choice; none when there is none.
-    pub(super) text: Option<String>,
-    /// What upstream counted.
-    pub(super) usage: Option<Usage>,
-    /// Tokens of the reply that were seen, about; `None` where nobody can tell.
-    pub(super) output_seen: Option<u64>,
-    /// Whether it ended as it should.
-    pub(super) complete: bool,
-    /// It did not, because the client left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending<'a> {
+    /// The reply, as far as it came and was kept.
+    pub(super) reply: &'a Reply,
+    /// Bytes of it that came, where it is no stream: of that nothing is read before its end.
+    pub(super) bytes: u64,
+    /// Whether it came to its end.
+    pub(super) verdict: Verdict,
+    /// It ended because the client left.
     pub(super) client_left: bool,
     /// When its first byte came.
     pub(super) first: Option<Instant>,
-    /// What came of it.
-    pub(super) output: Output,
+}
+
+impl Ending<'_> {
+    /// Whether it ended as it should.
+    pub(super) fn is_complete(&self) -> bool {
+        self.verdict.is_complete()
+    }
+
+    /// Whether all that upstream sent is an error: there is no reply, though there is a 200.
+    pub(super) fn failed(&self) -> bool {
+        self.verdict == Verdict::Error && self.reply.events == 0
+    }
 }
 
 impl Outcome {
-    /// Nothing happened that is worth remembering: no target answered, or with an error.
-    fn release(&mut self, course: Course<'_>) {
-        let Some(mut reservation) = self.reservation.take() else { return };
-        reservation.taken.refund();
-        if let (Some(row), Some(line)) = (self.used(course), reservation.line) {
-            line.write(row);
-        }
-    }
-
-    /// What the exchange used, where that is booked.
-    fn used(&self, course: Course<'_>) -> Option<Box<UsageRow>> {
-        let past = Past { call: &self.call, recall: &self.recall, course, now: Instant::now() };
-        let row = self.shared.books.then(|| books::row(&past, &self.shared.counter))?;
-        let tokens = [
-            (Direction::Input, row.tokens.input),
-            (Direction::Output, row.tokens.output),
-            (Direction::Cached, row.tokens.cached),
-            (Direction::Reasoning, row.tokens.reasoning),
-            (Direction::Memory, row.tokens.memory),
-        ];
-        let cost_nanos = row.cost.map(|cost| cost.nanos);
-        self.shared.metrics.books.add(&Used { target: row.target.as_deref(), tokens: &tokens, cost_nanos });
-        Some(Box::new(row))
-    }
-
     /// What is left of the limits that the request touches.
     fn standing(&self) -> Option<Standing> {
         self.reservation.as_ref().map(|reservation| *reservation.taken.standing())
     }
 
-    /// Counts what the request used: as upstream says, or else as far as it was seen.
-    fn settle(&self, taken: &mut Taken, ending: &Ending) {
-        match (ending.usage, &self.answered) {
-            (Some(usage), _) => {
-                let cost = self.price.map(|price| price.cost(&usage));
-                taken.settle(Spent { tokens: usage.total(), cost });
-            }
-            (None, Some(_)) => taken.settle_unseen(ending.output_seen),
-            // The client left before upstream said anything.
-            (None, None) => {}
-        }
-    }
-
     /// Records the exchange; the result resolves when it is durable. `None` when there is nothing to wait for.
-    pub(super) fn finish(mut self, ending: Ending) -> Option<Committed> {
-        let used = self.used(Course::Reply(&ending));
-        self.record(ending, used)
+    pub(super) fn finish(mut self, ending: &Ending<'_>) -> Option<Committed> {
+        self.close(Course::Reply(ending))
     }
 
-    fn record(&mut self, ending: Ending, used: Option<Box<UsageRow>>) -> Option<Committed> {
+    /// Ends the exchange: settles what it used, once for all who ask, and hands over what is to be kept of it.
+    fn close(&mut self, course: Course<'_>) -> Option<Committed> {
         let Reservation { slot, mut taken, line, .. } = self.reservation.take()?;
-        self.settle(&mut taken, &ending);
-        if let (Some(usage), Some(answered)) = (ending.usage, &self.answered) {
-            let metrics = &self.shared.metrics;
-            metrics.tokens.add(Direction::Input, usage.prompt_tokens);
-            metrics.tokens.add(Direction::Output, usage.completion_tokens);
-            metrics.tokens.add(Direction::Cached, usage.cached_tokens);
-            metrics.tokens.add(Direction::Reasoning, usage.reasoning_tokens);
-            if let Some(estimate) = answered.fitted.report.sent {
-                metrics.observe_token_estimate(estimate as u64, usage.prompt_tokens);
-            }
-            if let Some(request) = self.call.payload.chat() {
-                let (target, report) = (answered.target.as_str(), &answered.fitted.report);
-                let at = self.shared.clock.now();
-                self.shared.learned_of_targets.reported(&Reported { target, request, report, usage, at });
-            }
+        let figures = Figures::of(&self.call, course, &self.shared.counter);
+        taken.settle(figures.spent());
+        figures.count(&self.shared.metrics);
+        let past = Past { call: &self.call, recall: &self.recall, course, now: Instant::now() };
+        let used = self.shared.books.then(|| Box::new(books::row(&past, figures)));
+        let ending = match course {
+            Course::Reply(ending) => Some(ending),
+            _ => None,
+        };
+        if let Some(usage) = ending.and_then(|ending| ending.reply.usage) {
+            self.learn(usage);
         }
+        // No target answered, or with an error: that is not worth remembering.
+        let remembered = matches!(course, Course::Reply(_) | Course::Gone);
         // Without a place in the outbox nobody keeps what would be put together here, but for the books.
-        let Some(slot) = slot else {
+        let Some(slot) = slot.filter(|_| remembered) else {
             if let (Some(row), Some(line)) = (used, line) {
                 line.write(row);
             }
             return None;
         };
+        let text = ending.and_then(|ending| ending.reply.choices.first()).map(|choice| choice.text.clone());
         let ended = Ended {
             usage: used,
             state: self.state.take(),
-            reply: ending.text,
-            complete: ending.complete,
+            reply: text.filter(|text| !text.is_empty()),
+            complete: ending.is_some_and(Ending::is_complete),
             trace: self.shared.trace,
             at: self.shared.clock.now(),
         };
@@ -257,10 +223,22 @@ impl Outcome {
         Some(slot.finish(finished))
     }
 
+    /// Compares what upstream counted with our own count.
+    fn learn(&self, usage: Usage) {
+        let Some(answered) = &self.answered else { return };
+        let (target, report) = (answered.target.as_str(), &answered.fitted.report);
+        if let Some(estimate) = report.sent {
+            self.shared.metrics.observe_token_estimate(estimate as u64, usage.prompt_tokens);
+        }
+        if let Some(request) = self.call.payload.chat() {
+            let at = self.shared.clock.now();
+            self.shared.learned_of_targets.reported(&Reported { target, request, report, usage, at });
+        }
+    }
+
     /// Turns upstream's answer into the client's reply.
     fn reply(mut self, routed: Routed<UpstreamBody>, full: bool) -> Response<ReplyBody> {
-        let Routed { response, fitted, target, price, attempts, withhold_usage } = routed;
-        self.price = price;
+        let Routed { response, fitted, target, attempts, withhold_usage } = routed;
         let (mut parts, body) = response.into_parts();
         let ok = parts.status == StatusCode::OK;
         let sse = parts.headers.get(CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"text/event-stream"));
@@ -291,12 +269,11 @@ impl Outcome {
 
         let counted = fitted.as_ref().is_some_and(|fitted| fitted.report.sent.is_some());
         if let Some(fitted) = &fitted {
-            self.shared.metrics.tokens.add(Direction::Memory, fitted.report.memory_tokens as u64);
             self.shared.metrics.cut_messages.inc_by(fitted.report.cut as u64);
         }
         let running = self.reservation.as_mut().and_then(|reservation| reservation.running.take());
         if !ok {
-            self.release(Course::Error(parts.status.as_u16()));
+            self.close(Course::Error(parts.status.as_u16()));
             return Response::from_parts(parts, body_of(body, running));
         }
         if let Some(fitted) = fitted {
@@ -338,10 +315,7 @@ impl Outcome {
 impl Drop for Outcome {
     fn drop(&mut self) {
         // The client left before the reply began, or upstream's future was dropped: what the user said still counts.
-        if self.reservation.is_some() {
-            let used = self.used(Course::Gone);
-            let _not_awaited = self.record(Ending::default(), used);
-        }
+        let _not_awaited = self.close(Course::Gone);
     }
 }
 

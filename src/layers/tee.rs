@@ -12,18 +12,15 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use super::body::BodyError;
-use super::books::Output;
 use super::record::{Ending, Outcome};
 use crate::access::Running;
 use crate::jobs::Committed;
 use crate::telemetry::{Held, Metrics};
 use crate::upstream::UpstreamBody;
-use crate::wire::{JsonRelay, RelayOptions, Reply, StreamEnd, StreamRelay};
+use crate::wire::{JsonRelay, RelayOptions, StreamEnd, StreamRelay, Verdict};
 
 /// Of a reply that is not streamed, so much is kept to be read, in bytes.
 const COLLECT_BYTES: usize = 4 * 1024 * 1024;
-/// Of a reply of which upstream does not say what it was, so many bytes are taken for a token.
-const BYTES_PER_TOKEN: u64 = 4;
 
 /// How one reply is to be passed on.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +119,8 @@ impl Tee {
                 self.out.extend(relay.push(bytes));
                 if relay.holds_end() {
                     // `[DONE]` came: nothing more will be said, so the recording need not wait for the connection to end.
-                    self.finish(true);
+                    let verdict = relay.verdict_now();
+                    self.finish(verdict);
                 }
             }
             Relay::Json(relay) => {
@@ -138,49 +136,39 @@ impl Tee {
     /// Upstream's body ended.
     fn end(&mut self, how: StreamEnd, error: Option<BodyError>) {
         self.ended = true;
-        let complete = match &mut self.relay {
+        let verdict = match &mut self.relay {
             Relay::Stream(relay) => {
                 self.out.extend(relay.end(how));
-                relay.verdict().is_complete()
+                relay.verdict()
             }
             Relay::Json(relay) => {
                 self.out.extend(relay.end(how));
                 // Nothing can be said inside a JSON body that broke off: the connection is broken as well.
                 self.error = error;
-                relay.verdict().is_complete()
+                relay.verdict()
             }
         };
-        self.finish(complete);
+        self.finish(verdict);
     }
 
     /// Hands the exchange to the outbox, once, and lets the end of the reply wait for it.
-    fn finish(&mut self, complete: bool) {
+    fn finish(&mut self, verdict: Verdict) {
         let Some(outcome) = self.outcome.take() else {
             return;
         };
-        let committed = outcome.finish(self.ending(complete, false));
+        let committed = outcome.finish(&self.ending(verdict, false));
         if let Some(committed) = committed {
             self.wait =
                 Some(Wait { committed: Box::pin(committed), due: Box::pin(tokio::time::sleep(self.commit_wait)) });
         }
     }
 
-    fn ending(&self, complete: bool, client_left: bool) -> Ending {
-        let (reply, bytes): (&Reply, u64) = match &self.relay {
+    fn ending(&self, verdict: Verdict, client_left: bool) -> Ending<'_> {
+        let (reply, bytes) = match &self.relay {
             Relay::Stream(relay) => (relay.reply(), 0),
             Relay::Json(relay) => (relay.reply(), relay.passed()),
         };
-        let text = reply.choices.first().map(|choice| choice.text.clone()).filter(|text| !text.is_empty());
-        let output_seen = match &self.relay {
-            // A piece of a stream is a token, or a few words.
-            Relay::Stream(relay) => {
-                let bytes = text.as_ref().map_or(0, String::len) as u64;
-                Some(relay.n_chunks().max(bytes / BYTES_PER_TOKEN))
-            }
-            Relay::Json(_) => None,
-        };
-        let output = Output::of(reply, bytes);
-        Ending { text, usage: reply.usage, output_seen, complete, client_left, first: self.first, output }
+        Ending { reply, bytes, verdict, client_left, first: self.first }
     }
 
     fn held(&mut self) -> Bytes {
@@ -292,12 +280,12 @@ impl Body for Tee {
 impl Drop for Tee {
     fn drop(&mut self) {
         // The client left. What it saw is recorded; it is complete when every choice had come to its end.
-        let complete = match &self.relay {
-            Relay::Stream(relay) => relay.would_be_complete(),
-            Relay::Json(_) => false,
+        let verdict = match &self.relay {
+            Relay::Stream(relay) => relay.verdict_now(),
+            Relay::Json(_) => Verdict::Cut,
         };
         if let Some(outcome) = self.outcome.take() {
-            let _not_awaited = outcome.finish(self.ending(complete, true));
+            let _not_awaited = outcome.finish(&self.ending(verdict, true));
         }
     }
 }

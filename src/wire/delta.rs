@@ -33,7 +33,7 @@ pub struct Reply {
     pub choices: Vec<ChoiceReply>,
     /// `usage`, when upstream reported it.
     pub usage: Option<Usage>,
-    /// Events that came of it whose text was not kept; of a model's words most servers send a token each.
+    /// Events that came of it and say something, what is not kept of it included, as reasoning; most servers send a token in each.
     pub events: u64,
     /// Whether text was left out because of [`MAX_REPLY_BYTES`], or choices or calls because there were too many.
     pub truncated: bool,
@@ -119,11 +119,7 @@ impl Accumulator {
             self.reply.events += 1;
             return Seen { chat: true, ..Seen::default() };
         }
-        let seen = self.read(data, |choice| choice.delta);
-        if !self.collect && seen.chat && !seen.no_choices {
-            self.reply.events += 1;
-        }
-        seen
+        self.read(data, |choice| choice.delta)
     }
 
     /// Takes a whole reply that was not streamed.
@@ -199,9 +195,14 @@ impl Accumulator {
         if self.collect && self.reply.model.is_none() {
             self.reply.model = chunk.model.and_then(short);
         }
+        let mut says = false;
         for choice in chunk.choices.iter().flatten() {
-            self.choice(choice, message(choice));
+            let message = message(choice);
+            says |= choice.text.is_some_and(|text| is_filled(text.0));
+            says |= message.is_some_and(|message| says_something(message.0, whole(message.0)));
+            self.choice(choice, message);
         }
+        self.reply.events += u64::from(says);
         self.chat |= seen.chat;
         self.error |= seen.error;
         seen
@@ -340,6 +341,16 @@ enum Field {
     Refusal,
     CallName(usize),
     CallArguments(usize),
+}
+
+/// Whether a message, or a piece of one, says anything. Unknown members count too: reasoning, audio and what comes next year are content.
+pub(super) fn says_something(text: &str, message: Span) -> bool {
+    scan::members(text, message).any(|member| member.key.of(text) != "role" && is_filled(member.value.of(text)))
+}
+
+/// Whether there is anything in a value.
+pub(super) fn is_filled(value: &str) -> bool {
+    !matches!(value, "null" | r#""""# | "[]" | "{}")
 }
 
 fn whole(text: &str) -> Span {

@@ -180,6 +180,80 @@ async fn a_client_that_leaves_before_there_is_an_answer_is_booked_too() {
     assert_eq!(row["target"], "upstream/mock");
 }
 
+fn delta(index: u64, delta: &Value) -> String {
+    let choice = json!({"index": index, "delta": delta, "finish_reason": null});
+    event(
+        &json!({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]})
+            .to_string(),
+    )
+}
+
+/// What the limits counted and what the books say of one exchange, with memory on and off.
+async fn counted_and_booked(script: Raw, stream: bool, memory: &str) -> (u64, Value) {
+    let keys = format!(
+        "[[keys]]\nkey = \"${{KEY}}\"\nname = \"team-a\"\ntenant = \"one\"\nmemory = \"{memory}\"\ntokens_per_day = 1000000\n"
+    );
+    let scripts = vec![Script::Raw(script), Script::Raw(Raw::error(400, "no"))];
+    let stack = Stack::of(Script::Sequence(scripts)).keys(&keys).with(PRICED).start().await;
+    let ask = || async {
+        let body = json!({"model": "priced", "stream": stream, "max_tokens": 5_000, "n": 2,
+            "messages": [{"role": "user", "content": "Hello there"}]});
+        let got = stack.chat(body.to_string()).user("ann").send().await;
+        got.header("x-ratelimit-remaining-tokens").parse::<u64>().unwrap()
+    };
+    // Both reserve as much: what lies between is what the first one used.
+    let before = ask().await;
+    let row = stack.only_row().await;
+    (before - ask().await, row)
+}
+
+#[tokio::test]
+async fn limits_count_what_the_books_say_however_an_exchange_ended() {
+    let thought = || delta(0, &json!({"reasoning_content": "hm"}));
+    let two = vec![delta(0, &json!({"content": "One two"})), delta(1, &json!({"content": " three four five"}))];
+    let early = vec![usage_chunk(&counts(70, 0, 0)), text("one two three four five")];
+    let silent = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "mock",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "one two three"}}]});
+    for memory in ["off", "on"] {
+        let of = |script: Raw, stream| counted_and_booked(script, stream, memory);
+        let check = |what: &str, (used, row): (u64, Value), output: std::ops::RangeInclusive<u64>| {
+            let figure = |name: &str| row[name].as_u64().unwrap();
+            assert_eq!(used, figure("input_tokens") + figure("output_tokens"), "{what}, memory {memory}: {row}");
+            assert!(
+                output.contains(&figure("output_tokens")) && row["estimated"] == 1,
+                "{what}, memory {memory}: {row}"
+            );
+        };
+        check("no usage", of(Raw::json(200, silent.to_string()), false).await, 3..=60);
+        let thinking = Raw::stream((0..30).map(|_| thought())).ending(End::Reset);
+        check("cut while it thought", of(thinking, true).await, 30..=30);
+        let (used, row) = of(Raw::stream(early.clone()).ending(End::Reset), true).await;
+        assert_eq!(row["input_tokens"], 70);
+        // With memory off only the event is seen.
+        check("cut after an early report", (used, row), if memory == "off" { 1..=1 } else { 5..=5 });
+        check("two choices", of(Raw::stream(two.clone()).ending(End::Reset), true).await, 2..=5);
+    }
+}
+
+// Errors of upstream cost nothing, those inside a 200 neither.
+#[tokio::test]
+async fn an_error_in_a_stream_that_said_nothing_is_a_failure_and_costs_nothing() {
+    let role = delta(0, &json!({"role": "assistant", "content": ""}));
+    let error = event(&json!({"error": {"message": "overloaded", "type": "server_error"}}).to_string());
+    for memory in ["off", "on"] {
+        let script = Raw::stream([role.clone(), error.clone(), DONE.to_owned()]);
+        let (used, row) = counted_and_booked(script, true, memory).await;
+        let expected = json!({"outcome": "failed", "failed": 1, "incomplete": 0, "input_tokens": 0, "output_tokens": 0,
+            "cost_micros": 0});
+        assert_figures(&row, &expected);
+        assert_eq!(used, 0);
+        let script = Raw::stream([text("Well"), error.clone(), DONE.to_owned()]);
+        let (used, row) = counted_and_booked(script, true, memory).await;
+        assert_figures(&row, &json!({"outcome": "cut", "incomplete": 1, "output_tokens": 1}));
+        assert_eq!(used, row["input_tokens"].as_u64().unwrap() + 1);
+    }
+}
+
 // envoyproxy/ai-gateway#2162: a usage event that is cut within a number is booked whole.
 #[tokio::test]
 async fn a_usage_event_in_two_pieces_is_booked() {

@@ -31,8 +31,8 @@ pub struct Spent {
     pub cost: Option<Cost>,
 }
 
-/// What one request holds of its limits. Dropped without a word, the request was not served: what it holds is given back,
-/// but for the input of a request that had been sent.
+/// What one request holds of its limits. Dropped without a word, nothing of the request was sent on: what it holds is given
+/// back, but for the request itself.
 #[derive(Debug, Default)]
 pub struct Taken {
     hold: Option<Arc<Hold>>,
@@ -56,8 +56,6 @@ struct Holding {
     need: Need,
     /// What is held now.
     held: Used,
-    /// It is on its way upstream, where it may cost something whatever becomes of it here.
-    is_sent: bool,
     is_settled: bool,
 }
 
@@ -76,7 +74,7 @@ impl Need {
 
 impl Taken {
     pub(super) fn new(accounts: Accounts, books: Arc<Books>, need: Need, standing: Standing) -> Self {
-        let state = Mutex::new(Holding { need, held: need.used(), is_sent: false, is_settled: false });
+        let state = Mutex::new(Holding { need, held: need.used(), is_settled: false });
         let hold = Arc::new(Hold { accounts, books, state });
         Self { running: Some(Running(Arc::clone(&hold))), hold: Some(hold), standing }
     }
@@ -102,30 +100,14 @@ impl Taken {
     /// Replaces what is held by what was used.
     pub fn settle(&mut self, spent: Spent) {
         if let Some(hold) = self.hold.take() {
-            hold.settle(|_| Used::new(spent.tokens, spent.cost.map_or(0, |cost| cost.nanos)));
+            hold.settle(Used::new(spent.tokens, spent.cost.map_or(0, |cost| cost.nanos)));
         }
-    }
-
-    /// The request was served, and nobody says what it used: the input counts as it was held, the reply as far as it was
-    /// seen, or as it was held when that is not known either.
-    pub fn settle_unseen(&mut self, output_seen: Option<u64>) {
-        if let Some(hold) = self.hold.take() {
-            hold.settle(|need| Need { output: output_seen.unwrap_or(need.output), ..need }.used());
-        }
-    }
-
-    /// The request failed before a byte of the reply: what it held is given back, but for the request itself.
-    pub fn refund(&mut self) {
-        self.settle(Spent::default());
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            let is_sent = hold.lock().is_sent;
-            hold.settle(|need| if is_sent { Need { output: 0, ..need }.used() } else { Used::default() });
-        }
+        self.settle(Spent::default());
     }
 }
 
@@ -134,13 +116,11 @@ impl Hold {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settle(&self, used: impl FnOnce(Need) -> Used) {
+    fn settle(&self, used: Used) {
         let mut holding = self.lock();
-        if std::mem::replace(&mut holding.is_settled, true) {
-            return;
+        if !std::mem::replace(&mut holding.is_settled, true) {
+            self.change(&mut holding, used);
         }
-        let used = used(holding.need);
-        self.change(&mut holding, used);
     }
 
     fn change(&self, holding: &mut Holding, after: Used) {
@@ -157,12 +137,11 @@ impl Hold {
 }
 
 impl Reserved for Hold {
-    fn sending(&self, input_tokens: Option<u64>) -> Result<(), GatewayError> {
+    fn sending(&self, input: u64) -> Result<(), GatewayError> {
         let mut holding = self.lock();
-        holding.is_sent = true;
-        let Some(input) = input_tokens.filter(|_| !holding.is_settled) else {
+        if holding.is_settled {
             return Ok(());
-        };
+        }
         let need = Need { input, ..holding.need };
         let after = need.used();
         if after.tokens > holding.held.tokens || after.nanos > holding.held.nanos {

@@ -97,9 +97,6 @@ impl Shared {
         let chat = match &call.payload {
             Payload::Embeddings(embeddings) => {
                 let body = embeddings_body(embeddings, target);
-                if let Some(reserved) = call.reserved.as_ref().filter(|_| !look) {
-                    reserved.sending(None)?;
-                }
                 return Ok(Prepared { body, fitted: None, asked_usage: false, chain: None });
             }
             Payload::Chat(chat) => chat,
@@ -129,9 +126,9 @@ impl Shared {
                 fitted = self.fit(request, how).await?;
             }
         }
-        // From here on it counts, at what it really is.
-        if let Some(reserved) = call.reserved.as_ref().filter(|_| !look) {
-            reserved.sending(fitted.report.sent.map(|tokens| tokens as u64))?;
+        // It is held as what it really is.
+        if let (Some(reserved), Some(tokens)) = (call.reserved.as_ref().filter(|_| !look), fitted.report.sent) {
+            reserved.sending(tokens as u64)?;
         }
         Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage, chain })
     }

@@ -138,8 +138,7 @@ impl Shared {
     ) -> Routed<UpstreamBody> {
         // What was sent is not needed any more, however long the reply takes.
         let fitted = prepared.fitted.map(|fitted| Fitted { body: Bytes::new(), ..fitted });
-        let (label, price) = (target.label.clone(), target.price);
-        Routed { response, fitted, target: label, price, attempts, withhold_usage: prepared.asked_usage }
+        Routed { response, fitted, target: target.label.clone(), attempts, withhold_usage: prepared.asked_usage }
     }
 }
 

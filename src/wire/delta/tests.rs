@@ -183,15 +183,23 @@ fn odd_chunk() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn of_a_text_that_is_not_kept_the_events_are_counted() {
+fn the_events_that_say_something_are_counted_whether_the_text_is_kept_or_not() {
     let (mut full, mut light) = (Accumulator::new(), Accumulator::light());
+    for books in [&mut full, &mut light] {
+        books.chunk(&delta(r#"{"role":"assistant","content":""}"#));
+        assert_eq!(books.reply().events, 0);
+        books.chunk(&delta(r#"{"reasoning_content":"Hm"}"#));
+    }
     for _ in 0..5 {
         for books in [&mut full, &mut light] {
             books.chunk(r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}"#);
         }
     }
-    light.chunk(r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":5}}"#);
-    assert_eq!((full.reply().events, light.reply().events), (0, 5));
+    for books in [&mut full, &mut light] {
+        books.chunk(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#);
+        books.chunk(r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":5}}"#);
+    }
+    assert_eq!((full.reply().events, light.reply().events), (6, 6));
 }
 
 proptest! {

@@ -8,13 +8,12 @@ use crate::wire::delta::{Accumulator, Seen};
 pub(super) struct Books {
     pub(super) reply: Accumulator,
     done: bool,
-    n_chunks: u64,
 }
 
 impl Books {
     pub(super) fn new(collect: bool) -> Self {
         let reply = if collect { Accumulator::new() } else { Accumulator::light() };
-        Self { reply, done: false, n_chunks: 0 }
+        Self { reply, done: false }
     }
 
     /// Books the data of one event.
@@ -23,17 +22,10 @@ impl Books {
             self.done();
             return Seen::default();
         }
-        let seen = match std::str::from_utf8(data) {
+        match std::str::from_utf8(data) {
             Ok(text) => self.reply.chunk(text),
             Err(_) => self.reply.chunk(&String::from_utf8_lossy(data)),
-        };
-        self.n_chunks += u64::from(seen.chat && !seen.no_choices);
-        seen
-    }
-
-    /// The pieces of the reply that have come.
-    pub(super) fn n_chunks(&self) -> u64 {
-        self.n_chunks
+        }
     }
 
     /// Books that upstream said the stream is over.

@@ -2,6 +2,7 @@
 
 use super::books::is_done;
 use crate::wire::UpstreamError;
+use crate::wire::delta::{is_filled, says_something};
 use crate::wire::fault::upstream_error;
 use crate::wire::scan::{self, Span};
 use crate::wire::sse::SseParser;
@@ -64,12 +65,7 @@ fn has_content(text: &str, choice: Span) -> bool {
     scan::members(text, choice).any(|member| match member.key.of(text) {
         "finish_reason" => member.value.of(text) != "null",
         "text" => is_filled(member.value.of(text)),
-        "delta" => scan::members(text, member.value).any(|m| m.key.of(text) != "role" && is_filled(m.value.of(text))),
+        "delta" => says_something(text, member.value),
         _ => false,
     })
-}
-
-/// Whether a member says anything. Unknown members count too: reasoning, audio and what comes next year are content.
-fn is_filled(value: &str) -> bool {
-    !matches!(value, "null" | r#""""# | "[]" | "{}")
 }

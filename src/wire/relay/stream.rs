@@ -195,22 +195,16 @@ impl StreamRelay {
         self.verdict
     }
 
-    /// Whether the reply would be complete if the stream ended now: for a client that leaves before the end.
+    /// What the verdict would be if the stream broke off now: for a client that leaves, and for a stream that said it is over.
     #[must_use]
-    pub fn would_be_complete(&self) -> bool {
-        self.books.verdict(StreamEnd::Failed).is_complete()
+    pub fn verdict_now(&self) -> Verdict {
+        self.books.verdict(StreamEnd::Failed)
     }
 
     /// The reply up to now; without `collect` it has no text.
     #[must_use]
     pub fn reply(&self) -> &Reply {
         self.books.reply.reply()
-    }
-
-    /// The pieces of the reply that have come: a token each, or a few.
-    #[must_use]
-    pub fn n_chunks(&self) -> u64 {
-        self.books.n_chunks()
     }
 
     /// The usage that upstream reported, withheld or not.
