@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
+use super::bucket::Share;
 use super::ledger::Used;
 use super::meter::{Meter, Shortage, State, When};
 use super::standing::{Left, Standing};
@@ -10,6 +11,9 @@ use crate::telemetry::{Label, LimitOf};
 
 /// How many accounts a request can have.
 const N: usize = LimitOf::ALL.len();
+
+/// What a request took of the minutes of its accounts.
+pub(super) type Shares = [Share; N];
 
 /// One account and the limits that hold for this request.
 #[derive(Clone, Debug)]
@@ -88,10 +92,16 @@ impl Locked<'_> {
     }
 
     /// The same for a request that holds `before` and is to hold `after`.
-    pub(super) fn shortage_of_change(&mut self, before: Used, after: Used) -> Option<(LimitOf, Shortage)> {
+    pub(super) fn shortage_of_change(
+        &mut self,
+        shares: &Shares,
+        before: Used,
+        after: Used,
+    ) -> Option<(LimitOf, Shortage)> {
         let when = self.1;
-        let shortages =
-            self.0.iter_mut().map(|(account, state)| (account.of, state.shortage_of_change(before, after, &when)));
+        let shortages = self.0.iter_mut().map(|(account, state)| {
+            (account.of, state.shortage_of_change(shares[account.of.index()], before, after, &when))
+        });
         let found: Vec<_> = shortages.filter_map(|(of, shortage)| Some((of, shortage?))).collect();
         found.into_iter().max_by_key(|(_, shortage)| shortage.wait)
     }
@@ -102,16 +112,18 @@ impl Locked<'_> {
     }
 
     /// Takes what a new request needs; there must be room.
-    pub(super) fn take(&mut self, need: Used) {
-        for (_, state) in &mut self.0 {
-            state.take(need, &self.1);
+    pub(super) fn take(&mut self, need: Used) -> Shares {
+        let mut shares = Shares::default();
+        for (account, state) in &mut self.0 {
+            shares[account.of.index()] = state.take(need, &self.1);
         }
+        shares
     }
 
     /// Replaces what a request holds.
-    pub(super) fn change(&mut self, before: Used, after: Used) {
-        for (_, state) in &mut self.0 {
-            state.change(before, after, &self.1);
+    pub(super) fn change(&mut self, shares: &mut Shares, before: Used, after: Used) {
+        for (account, state) in &mut self.0 {
+            state.change(&mut shares[account.of.index()], before, after, &self.1);
         }
     }
 

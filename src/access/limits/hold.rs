@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::accounts::Accounts;
+use super::accounts::{Accounts, Shares};
 use super::books::Books;
 use super::ledger::Used;
 use super::standing::Standing;
@@ -56,6 +56,7 @@ struct Holding {
     need: Need,
     /// What is held now.
     held: Used,
+    shares: Shares,
     is_settled: bool,
 }
 
@@ -73,8 +74,13 @@ impl Need {
 }
 
 impl Taken {
-    pub(super) fn new(accounts: Accounts, books: Arc<Books>, need: Need, standing: Standing) -> Self {
-        let state = Mutex::new(Holding { need, held: need.used(), is_settled: false });
+    pub(super) fn new(
+        accounts: Accounts,
+        books: Arc<Books>,
+        (need, shares): (Need, Shares),
+        standing: Standing,
+    ) -> Self {
+        let state = Mutex::new(Holding { need, held: need.used(), shares, is_settled: false });
         let hold = Arc::new(Hold { accounts, books, state });
         Self { running: Some(Running(Arc::clone(&hold))), hold: Some(hold), standing }
     }
@@ -128,7 +134,7 @@ impl Hold {
             return;
         }
         let mut locked = self.accounts.lock();
-        locked.change(holding.held, after);
+        locked.change(&mut holding.shares, holding.held, after);
         let listed = locked.list();
         drop(locked);
         holding.held = after;
@@ -146,7 +152,7 @@ impl Reserved for Hold {
         let after = need.used();
         if after.tokens > holding.held.tokens || after.nanos > holding.held.nanos {
             let mut locked = self.accounts.lock();
-            if let Some((of, shortage)) = locked.shortage_of_change(holding.held, after) {
+            if let Some((of, shortage)) = locked.shortage_of_change(&holding.shares, holding.held, after) {
                 let standing = locked.standing();
                 return Err(self.books.refuse(of, &shortage, &standing));
             }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, Share};
 use super::ledger::{Ledger, Used};
 use super::period::Period;
 use crate::base::Time;
@@ -175,11 +175,17 @@ impl State {
     }
 
     /// The same for a request that holds `before` and is to hold `after`; nothing is changed by it.
-    pub(super) fn shortage_of_change(&mut self, before: Used, after: Used, when: &When) -> Option<Shortage> {
+    pub(super) fn shortage_of_change(
+        &mut self,
+        mut share: Share,
+        before: Used,
+        after: Used,
+        when: &When,
+    ) -> Option<Shortage> {
         // It has its slot and its request.
         let limits = Limits { max_concurrency: None, requests_per_minute: None, ..self.limits };
         let tokens = self.tokens;
-        self.change(before, Used::default(), when);
+        self.change(&mut share, before, Used::default(), when);
         let shortage = self.shortage(&limits, after, when);
         self.tokens = tokens;
         self.change_ledger(Used::default(), before, when);
@@ -187,22 +193,20 @@ impl State {
     }
 
     /// Takes what one request needs; there must be room.
-    pub(super) fn take(&mut self, need: Used, when: &When) {
+    pub(super) fn take(&mut self, need: Used, when: &When) -> Share {
         self.running += 1;
         // What is not limited is not counted: nothing would ever drain it.
         if self.limits.requests_per_minute.is_some() {
             self.requests.add(1);
         }
-        if self.limits.tokens_per_minute.is_some() {
-            self.tokens.add(need.tokens);
-        }
         self.change_ledger(Used::default(), need, when);
+        if self.limits.tokens_per_minute.is_some() { self.tokens.add(need.tokens) } else { Share::default() }
     }
 
     /// Replaces what a request holds.
-    pub(super) fn change(&mut self, before: Used, after: Used, when: &When) {
+    pub(super) fn change(&mut self, share: &mut Share, before: Used, after: Used, when: &When) {
         if self.limits.tokens_per_minute.is_some() {
-            self.tokens.correct(before.tokens, after.tokens);
+            self.tokens.correct(share, before.tokens, after.tokens);
         }
         self.change_ledger(before, after, when);
     }

@@ -220,7 +220,7 @@ impl LimitTable {
     }
 
     fn take_locked(&self, accounts: &Accounts, mut locked: accounts::Locked<'_>, need: &Need) -> Taken {
-        locked.take(need.used());
+        let shares = locked.take(need.used());
         let standing = locked.standing();
         let listed = locked.list();
         drop(locked);
@@ -228,7 +228,7 @@ impl LimitTable {
         if need.price.is_none() && accounts.count_money() {
             self.books.metrics.limit_unpriced.inc();
         }
-        Taken::new(accounts.clone(), Arc::clone(&self.books), *need, standing)
+        Taken::new(accounts.clone(), Arc::clone(&self.books), (*need, shares), standing)
     }
 
     /// How many accounts are held.
