@@ -1,4 +1,4 @@
-//! Holds hot scopes in memory: loaded once, changed in place, dropped by bytes.
+//! Holds hot scopes in memory: loaded once (`reading`), changed in place, dropped by bytes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use moka::sync::Cache;
-use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
 use super::dense;
@@ -19,17 +18,15 @@ use super::rank::{Asked, Found, Purpose, rank};
 use super::rerank::Reranker;
 use super::scoped::Scoped;
 use super::source::{ScopeData, Source};
-use super::vectors::{Placed, Vectors};
+use super::vectors::Vectors;
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::{Fact, RecalledEpisode, Recollection, Scope};
 use crate::store::{Learned, Store, StoreError};
 
-/// Scopes with more episodes than this are indexed off the async threads.
-const BUILD_INLINE: usize = 500;
-/// What is learned while a scope is being read waits for it; beyond so many the scope is read again instead.
-const MAX_LATE: usize = 256;
-/// How often a scope that keeps changing is read again before the last reading is used once, uncached.
-const MAX_READS: usize = 3;
+mod reading;
+
+use reading::Loading;
+
 /// Candidates looked at for the pack, for each episode shown: near-duplicates and excluded ones fall out.
 const CANDIDATES: usize = 4;
 
@@ -44,28 +41,6 @@ pub struct Recall {
     /// Scopes that are being read. Taken before `hot` is written, so that no write is lost between the two.
     pub(super) loading: Mutex<HashMap<Scope, Arc<Loading>>>,
     pub(super) vectors: Vectors,
-}
-
-/// One scope on its way into memory. All that ask for it wait for the same reading.
-#[derive(Default)]
-pub(super) struct Loading {
-    entry: OnceCell<Arc<Entry>>,
-    late: Mutex<Late>,
-}
-
-/// What happened to a scope while it was being read.
-#[derive(Default)]
-struct Late {
-    learned: Vec<(i64, Learned)>,
-    /// What was read cannot be brought up to date: read again.
-    overtaken: bool,
-}
-
-impl Loading {
-    /// Says that what is being read is outdated.
-    pub(super) fn overtake(&self) {
-        lock(&self.late).overtaken = true;
-    }
 }
 
 impl Recall {
@@ -102,8 +77,23 @@ impl Recall {
     /// # Errors
     /// When a scope cannot be read.
     pub async fn recall(&self, query: &Query) -> Result<Recollection, StoreError> {
-        let entries = self.entries(query).await?;
+        let entries = self.entries(&query.scopes).await?;
         Ok(self.recollect(&entries, query))
+    }
+
+    /// Recalls like [`Recall::recall`], but what has to be read is read on `tasks`: it goes on when this is dropped at a deadline, so that
+    /// the next request finds the scopes in memory.
+    ///
+    /// # Errors
+    /// When a scope cannot be read.
+    pub async fn recall_behind(
+        self: &Arc<Self>,
+        query: Query,
+        tasks: &TaskTracker,
+    ) -> Result<Recollection, StoreError> {
+        let begun = Instant::now();
+        let entries = self.entries_behind(&query.scopes, tasks).await?;
+        Ok(self.recollect_in_order(&entries, &query, begun).await)
     }
 
     /// Recalls from memory alone, at once; `None` when a scope has to be read first.
@@ -119,7 +109,7 @@ impl Recall {
     /// When a scope cannot be read.
     pub async fn search(&self, query: &Query) -> Result<Vec<RecalledEpisode>, StoreError> {
         let begun = Instant::now();
-        let entries = self.entries(query).await?;
+        let entries = self.entries(&query.scopes).await?;
         let mut found = self.rank(&entries, query);
         if let Some(reranker) = &self.reranker {
             // It is only an order: without it, it is ours.
@@ -215,12 +205,7 @@ impl Recall {
     pub fn learned(&self, scope: &Scope, revision: i64, learned: &Learned) {
         let loading = lock(&self.loading);
         if let Some(loading) = loading.get(scope) {
-            let mut late = lock(&loading.late);
-            if late.learned.len() < MAX_LATE {
-                late.learned.push((revision, learned.clone()));
-            } else {
-                late.overtaken = true;
-            }
+            loading.learned(revision, learned);
         }
         let Some(entry) = self.hot.get(scope) else { return };
         let followed = {
@@ -278,154 +263,10 @@ impl Recall {
         let revision = guards.first().map_or(0, |scoped| scoped.revision);
         (found, Recollection { profile, facts, revision, ..Recollection::default() })
     }
-
-    async fn entries(&self, query: &Query) -> Result<Vec<Arc<Entry>>, StoreError> {
-        let mut entries = Vec::with_capacity(query.scopes.len());
-        for scope in &query.scopes {
-            entries.push(self.entry(scope).await?);
-        }
-        Ok(entries)
-    }
-
-    /// Returns a scope from memory, or reads it. Cancel safe: of all that wait for a reading, another goes on with it.
-    async fn entry(&self, scope: &Scope) -> Result<Arc<Entry>, StoreError> {
-        if let Some(entry) = self.hot.get(scope) {
-            return Ok(entry);
-        }
-        let loading = Arc::clone(lock(&self.loading).entry(scope.clone()).or_default());
-        let _waiting = Waiting { recall: self, scope, loading: &loading };
-        loading.entry.get_or_try_init(|| self.load(scope, &loading)).await.cloned()
-    }
-
-    /// Recalls like [`Recall::recall`], but what has to be read is read on `tasks`: it goes on when this is dropped at a deadline, so that
-    /// the next request finds the scopes in memory.
-    ///
-    /// # Errors
-    /// When a scope cannot be read.
-    pub async fn recall_behind(
-        self: &Arc<Self>,
-        query: Query,
-        tasks: &TaskTracker,
-    ) -> Result<Recollection, StoreError> {
-        let begun = Instant::now();
-        let hot: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
-        if let Some(entries) = hot {
-            return Ok(self.recollect_in_order(&entries, &query, begun).await);
-        }
-        // Whoever comes later waits with those that are reading, so that no request adds a task to a store that is slow already.
-        if query.scopes.iter().all(|scope| self.hot.contains_key(scope) || lock(&self.loading).contains_key(scope)) {
-            let entries = self.entries(&query).await?;
-            return Ok(self.recollect_in_order(&entries, &query, begun).await);
-        }
-        let (recall, wanted) = (Arc::clone(self), query.clone());
-        let reading = tasks.spawn(async move { recall.entries(&wanted).await });
-        let entries =
-            reading.await.map_err(|error| StoreError::Driver { doing: "read a scope", source: Box::new(error) })??;
-        Ok(self.recollect_in_order(&entries, &query, begun).await)
-    }
-
-    /// Reads the scopes that are not in memory, on `tasks`; returns when they are there. What goes wrong is told to whoever recalls then.
-    pub async fn read_behind(self: &Arc<Self>, scopes: &[Scope], tasks: &TaskTracker) {
-        let wanted: Vec<Scope> = scopes.iter().filter(|scope| !self.hot.contains_key(*scope)).cloned().collect();
-        if wanted.is_empty() {
-            return;
-        }
-        // Whoever comes later waits with those that are reading, and adds no task.
-        let is_being_read = |scope: &Scope| lock(&self.loading).contains_key(scope);
-        let later = wanted.iter().all(is_being_read);
-        let recall = Arc::clone(self);
-        let read = async move {
-            for scope in &wanted {
-                // Whoever recalls asks again, and is told then what is wrong.
-                drop(recall.entry(scope).await);
-            }
-        };
-        if later {
-            read.await;
-        } else {
-            drop(tasks.spawn(read).await);
-        }
-    }
-
-    async fn load(&self, scope: &Scope, loading: &Arc<Loading>) -> Result<Arc<Entry>, StoreError> {
-        let mut reads = 0;
-        loop {
-            *lock(&loading.late) = Late::default();
-            let data = self.source.load(scope, self.config.max_episodes_per_scope).await?;
-            let vectors = self.stored_vectors(scope).await;
-            let (scoped, placed) = build(data, self.config.max_episodes_per_scope, vectors).await?;
-            self.vectors.note(scope, placed);
-            reads += 1;
-            if let Some(entry) = self.admit(scope, loading, scoped, reads >= MAX_READS) {
-                return Ok(entry);
-            }
-        }
-    }
-
-    /// Brings a scope that was read up to date and puts it into memory; `None` when it has to be read again.
-    fn admit(&self, scope: &Scope, loading: &Arc<Loading>, mut scoped: Scoped, last: bool) -> Option<Arc<Entry>> {
-        let mut all = lock(&self.loading);
-        let late = std::mem::take(&mut *lock(&loading.late));
-        let current =
-            !late.overtaken && late.learned.iter().all(|(revision, learned)| scoped.follow(*revision, learned));
-        if !current && !last {
-            return None;
-        }
-        for (_, learned) in &late.learned {
-            self.vectors.lack(scope, learned.episodes.iter().map(|episode| episode.id));
-        }
-        let entry = Arc::new(RwLock::new(scoped));
-        if current {
-            self.hot.insert(scope.clone(), Arc::clone(&entry));
-        }
-        remove_same(&mut all, scope, loading);
-        Some(entry)
-    }
-}
-
-/// Takes a reading off the list when the last that waits for it goes, be it for an error or because it was cancelled.
-struct Waiting<'a> {
-    recall: &'a Recall,
-    scope: &'a Scope,
-    loading: &'a Arc<Loading>,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let mut all = lock(&self.recall.loading);
-        // The list holds one, this one another: nobody else waits.
-        if Arc::strong_count(self.loading) <= 2 {
-            remove_same(&mut all, self.scope, self.loading);
-        }
-    }
 }
 
 fn text_of(found: &Found) -> String {
     found.hit.episode.text.clone()
-}
-
-/// The vectors stored for a scope, and the space they are in.
-type Stored = (Arc<dense::Space>, Vec<(EpisodeId, Vec<u8>)>);
-
-async fn build(data: ScopeData, max_episodes: usize, vectors: Option<Stored>) -> Result<(Scoped, Placed), StoreError> {
-    let inline = data.episodes.len() <= BUILD_INLINE;
-    let build = move || {
-        let mut scoped = Scoped::build(data, max_episodes);
-        let placed = vectors.map(|(space, rows)| scoped.place(&space, &rows)).unwrap_or_default();
-        (scoped, placed)
-    };
-    if inline {
-        return Ok(build());
-    }
-    tokio::task::spawn_blocking(build)
-        .await
-        .map_err(|error| StoreError::Driver { doing: "index a scope", source: Box::new(error) })
-}
-
-fn remove_same(all: &mut HashMap<Scope, Arc<Loading>>, scope: &Scope, loading: &Arc<Loading>) {
-    if all.get(scope).is_some_and(|known| Arc::ptr_eq(known, loading)) {
-        all.remove(scope);
-    }
 }
 
 // A panic while one of these is held leaves derived data at worst incomplete, never unsound; the scope stays usable.

@@ -1,0 +1,192 @@
+//! Reads scopes into memory: one reading for all that wait, brought up to date with what was learned meanwhile.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, RwLock};
+
+use tokio::sync::OnceCell;
+use tokio_util::task::TaskTracker;
+
+use super::{Entry, Recall, lock};
+use crate::base::EpisodeId;
+use crate::memory::Scope;
+use crate::recall::dense;
+use crate::recall::scoped::Scoped;
+use crate::recall::source::ScopeData;
+use crate::recall::vectors::Placed;
+use crate::store::{Learned, StoreError};
+
+/// Scopes with more episodes than this are indexed off the async threads.
+const BUILD_INLINE: usize = 500;
+/// What is learned while a scope is being read waits for it; beyond so many the scope is read again instead.
+const MAX_LATE: usize = 256;
+/// How often a scope that keeps changing is read again before the last reading is used once, uncached.
+const MAX_READS: usize = 3;
+/// One scope on its way into memory. All that ask for it wait for the same reading.
+#[derive(Default)]
+pub(in crate::recall) struct Loading {
+    entry: OnceCell<Arc<Entry>>,
+    late: Mutex<Late>,
+}
+
+/// What happened to a scope while it was being read.
+#[derive(Default)]
+struct Late {
+    learned: Vec<(i64, Learned)>,
+    /// What was read cannot be brought up to date: read again.
+    overtaken: bool,
+}
+
+impl Loading {
+    /// Says that what is being read is outdated.
+    pub(in crate::recall) fn overtake(&self) {
+        lock(&self.late).overtaken = true;
+    }
+
+    /// Keeps what was learned meanwhile for the scope that is on its way.
+    pub(super) fn learned(&self, revision: i64, learned: &Learned) {
+        let mut late = lock(&self.late);
+        if late.learned.len() < MAX_LATE {
+            late.learned.push((revision, learned.clone()));
+        } else {
+            late.overtaken = true;
+        }
+    }
+}
+
+impl Recall {
+    pub(super) async fn entries(&self, scopes: &[Scope]) -> Result<Vec<Arc<Entry>>, StoreError> {
+        let mut entries = Vec::with_capacity(scopes.len());
+        for scope in scopes {
+            entries.push(self.entry(scope).await?);
+        }
+        Ok(entries)
+    }
+
+    /// Returns a scope from memory, or reads it. Cancel safe: of all that wait for a reading, another goes on with it.
+    pub(super) async fn entry(&self, scope: &Scope) -> Result<Arc<Entry>, StoreError> {
+        if let Some(entry) = self.hot.get(scope) {
+            return Ok(entry);
+        }
+        let loading = Arc::clone(lock(&self.loading).entry(scope.clone()).or_default());
+        let _waiting = Waiting { recall: self, scope, loading: &loading };
+        loading.entry.get_or_try_init(|| self.load(scope, &loading)).await.cloned()
+    }
+
+    /// Scopes from memory; what has to be read is read on `tasks`, and goes on being read when this is dropped.
+    pub(super) async fn entries_behind(
+        self: &Arc<Self>,
+        scopes: &[Scope],
+        tasks: &TaskTracker,
+    ) -> Result<Vec<Arc<Entry>>, StoreError> {
+        let hot: Option<Vec<_>> = scopes.iter().map(|scope| self.hot.get(scope)).collect();
+        if let Some(entries) = hot {
+            return Ok(entries);
+        }
+        // Whoever comes later waits with those that are reading, so that no request adds a task to a store that is slow already.
+        if scopes.iter().all(|scope| self.hot.contains_key(scope) || lock(&self.loading).contains_key(scope)) {
+            return self.entries(scopes).await;
+        }
+        let (recall, wanted) = (Arc::clone(self), scopes.to_vec());
+        let reading = tasks.spawn(async move { recall.entries(&wanted).await });
+        reading.await.map_err(|error| StoreError::Driver { doing: "read a scope", source: Box::new(error) })?
+    }
+
+    /// Reads the scopes that are not in memory, on `tasks`; returns when they are there. What goes wrong is told to whoever recalls then.
+    pub async fn read_behind(self: &Arc<Self>, scopes: &[Scope], tasks: &TaskTracker) {
+        let wanted: Vec<Scope> = scopes.iter().filter(|scope| !self.hot.contains_key(*scope)).cloned().collect();
+        if wanted.is_empty() {
+            return;
+        }
+        // Whoever comes later waits with those that are reading, and adds no task.
+        let is_being_read = |scope: &Scope| lock(&self.loading).contains_key(scope);
+        let later = wanted.iter().all(is_being_read);
+        let recall = Arc::clone(self);
+        let read = async move {
+            for scope in &wanted {
+                // Whoever recalls asks again, and is told then what is wrong.
+                drop(recall.entry(scope).await);
+            }
+        };
+        if later {
+            read.await;
+        } else {
+            drop(tasks.spawn(read).await);
+        }
+    }
+
+    async fn load(&self, scope: &Scope, loading: &Arc<Loading>) -> Result<Arc<Entry>, StoreError> {
+        let mut reads = 0;
+        loop {
+            *lock(&loading.late) = Late::default();
+            let data = self.source.load(scope, self.config.max_episodes_per_scope).await?;
+            let vectors = self.stored_vectors(scope).await;
+            let (scoped, placed) = build(data, self.config.max_episodes_per_scope, vectors).await?;
+            self.vectors.note(scope, placed);
+            reads += 1;
+            if let Some(entry) = self.admit(scope, loading, scoped, reads >= MAX_READS) {
+                return Ok(entry);
+            }
+        }
+    }
+
+    /// Brings a scope that was read up to date and puts it into memory; `None` when it has to be read again.
+    fn admit(&self, scope: &Scope, loading: &Arc<Loading>, mut scoped: Scoped, last: bool) -> Option<Arc<Entry>> {
+        let mut all = lock(&self.loading);
+        let late = std::mem::take(&mut *lock(&loading.late));
+        let current =
+            !late.overtaken && late.learned.iter().all(|(revision, learned)| scoped.follow(*revision, learned));
+        if !current && !last {
+            return None;
+        }
+        for (_, learned) in &late.learned {
+            self.vectors.lack(scope, learned.episodes.iter().map(|episode| episode.id));
+        }
+        let entry = Arc::new(RwLock::new(scoped));
+        if current {
+            self.hot.insert(scope.clone(), Arc::clone(&entry));
+        }
+        remove_same(&mut all, scope, loading);
+        Some(entry)
+    }
+}
+
+/// Takes a reading off the list when the last that waits for it goes, be it for an error or because it was cancelled.
+struct Waiting<'a> {
+    recall: &'a Recall,
+    scope: &'a Scope,
+    loading: &'a Arc<Loading>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut all = lock(&self.recall.loading);
+        // The list holds one, this one another: nobody else waits.
+        if Arc::strong_count(self.loading) <= 2 {
+            remove_same(&mut all, self.scope, self.loading);
+        }
+    }
+}
+
+/// The vectors stored for a scope, and the space they are in.
+type Stored = (Arc<dense::Space>, Vec<(EpisodeId, Vec<u8>)>);
+
+async fn build(data: ScopeData, max_episodes: usize, vectors: Option<Stored>) -> Result<(Scoped, Placed), StoreError> {
+    let inline = data.episodes.len() <= BUILD_INLINE;
+    let build = move || {
+        let mut scoped = Scoped::build(data, max_episodes);
+        let placed = vectors.map(|(space, rows)| scoped.place(&space, &rows)).unwrap_or_default();
+        (scoped, placed)
+    };
+    if inline {
+        return Ok(build());
+    }
+    tokio::task::spawn_blocking(build)
+        .await
+        .map_err(|error| StoreError::Driver { doing: "index a scope", source: Box::new(error) })
+}
+
+fn remove_same(all: &mut HashMap<Scope, Arc<Loading>>, scope: &Scope, loading: &Arc<Loading>) {
+    if all.get(scope).is_some_and(|known| Arc::ptr_eq(known, loading)) {
+        all.remove(scope);
+    }
+}
