@@ -181,10 +181,7 @@ mod tests {
     use super::*;
     use crate::base::{EpisodeId, FactId};
     use crate::memory::knowledge::{Document, Format, Passage};
-    use crate::memory::{
-        Cardinality, Episode, EpisodeKind, EpisodeScores, EpisodeStatus, FactKind, RecalledFact, Sensitivity,
-        SourceType,
-    };
+    use crate::memory::{Cardinality, Episode, EpisodeScores, FactKind, RecalledFact, Sensitivity, SourceType};
 
     const NOW: Time = Time(1_700_000_000_000);
 
@@ -220,28 +217,8 @@ mod tests {
     }
 
     fn episode(text: &str) -> RecalledEpisode {
-        let episode = Episode {
-            id: EpisodeId(1),
-            text: text.to_owned(),
-            kind: EpisodeKind::Exchange,
-            role: Speaker::User,
-            speaker: None,
-            session: String::new(),
-            position: 0,
-            said_at: NOW.plus_seconds(-21 * 86_400),
-            recorded_at: NOW,
-            tags: Vec::new(),
-            entities: Vec::new(),
-            exchange: None,
-            message_hash: String::new(),
-            score: 1.0,
-            half_life: 0,
-            uses: 0,
-            last_used_at: None,
-            status: EpisodeStatus::Active,
-            sensitivity: Sensitivity::Normal,
-            retired_facts: Vec::new(),
-        };
+        let said_at = NOW.plus_seconds(-21 * 86_400);
+        let episode = Episode { recorded_at: NOW, ..Episode::said(EpisodeId(1), text, Speaker::User, said_at) };
         RecalledEpisode { episode: Arc::new(episode), scores: EpisodeScores::default() }
     }
 

@@ -15,7 +15,7 @@ use super::dataset::{DataScope, Dataset, Memory, Question};
 use super::vectors::Vectors;
 use super::{jsonl, locomo};
 use crate::base::{EpisodeId, Time};
-use crate::memory::{Episode, EpisodeKind, EpisodeStatus, RecalledEpisode, Scope, Sensitivity};
+use crate::memory::{Episode, RecalledEpisode, Scope, Sensitivity};
 use crate::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source};
 use crate::store::StoreError;
 use crate::tokens::{Counter, Encoding};
@@ -146,26 +146,10 @@ fn episodes(data: &DataScope) -> Vec<Episode> {
 
 fn episode(memory: &Memory, id: EpisodeId, position: i64) -> Episode {
     Episode {
-        id,
-        text: memory.text.clone(),
-        kind: EpisodeKind::Exchange,
-        role: memory.role,
         speaker: memory.speaker.clone(),
         session: memory.session.clone(),
         position,
-        said_at: memory.said_at,
-        recorded_at: memory.said_at,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        exchange: None,
-        message_hash: String::new(),
-        score: 1.0,
-        half_life: 0,
-        uses: 0,
-        last_used_at: None,
-        status: EpisodeStatus::Active,
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
+        ..Episode::said(id, memory.text.clone(), memory.role, memory.said_at)
     }
 }
 

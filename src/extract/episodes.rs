@@ -5,7 +5,7 @@ use crate::base::{EpisodeId, Random, Time};
 use crate::memory::gate::gives_orders;
 use crate::memory::normalise::fold;
 use crate::memory::segment::episode_side;
-use crate::memory::{Episode, EpisodeKind, EpisodeStatus, REPLY_SCORE, Said, Sensitivity, Speaker, Turn, USER_SCORE};
+use crate::memory::{Episode, EpisodeStatus, Said, Speaker, Turn};
 
 /// Episodes fade slowly; the default of `[memory] episode_half_life_days`, as for those added by API.
 const HALF_LIFE_SECONDS: i64 = 90 * 86_400;
@@ -75,26 +75,15 @@ fn echoes(text: &str, shown: &[Block]) -> bool {
 
 fn episode(turn: &Turn, said: &Said, text: String, side: i64, now: Time, ids: &dyn Random) -> Episode {
     let orders = side == 0 && gives_orders(&text);
+    let role = if side == 0 { Speaker::User } else { Speaker::Assistant };
     Episode {
-        id: EpisodeId::generate(now, ids),
         status: if orders { EpisodeStatus::Quarantined } else { EpisodeStatus::Active },
-        text,
-        kind: EpisodeKind::Exchange,
-        role: if side == 0 { Speaker::User } else { Speaker::Assistant },
-        speaker: None,
         session: turn.session.clone(),
         position: turn.turn_index.saturating_mul(2).saturating_add(side),
-        said_at: turn.said_at,
         recorded_at: now,
-        tags: Vec::new(),
-        entities: Vec::new(),
         exchange: Some(turn.exchange),
         message_hash: said.hash.clone(),
-        score: if side == 0 { USER_SCORE } else { REPLY_SCORE },
         half_life: HALF_LIFE_SECONDS,
-        uses: 0,
-        last_used_at: None,
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
+        ..Episode::said(EpisodeId::generate(now, ids), text, role, turn.said_at)
     }
 }

@@ -137,31 +137,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::memory::{EpisodeKind, EpisodeStatus, Sensitivity, Speaker};
+    use crate::memory::Speaker;
 
     fn episode(n: u128, text: &str) -> Episode {
-        Episode {
-            id: EpisodeId(n),
-            text: text.to_owned(),
-            kind: EpisodeKind::Exchange,
-            role: Speaker::User,
-            speaker: None,
-            session: String::new(),
-            position: 0,
-            said_at: Time(0),
-            recorded_at: Time(0),
-            tags: Vec::new(),
-            entities: Vec::new(),
-            exchange: None,
-            message_hash: String::new(),
-            score: 1.0,
-            half_life: 0,
-            uses: 0,
-            last_used_at: None,
-            status: EpisodeStatus::Active,
-            sensitivity: Sensitivity::Normal,
-            retired_facts: Vec::new(),
-        }
+        Episode::said(EpisodeId(n), text, Speaker::User, Time(0))
     }
 
     fn gone(texts: &[&str]) -> Vec<u128> {

@@ -6,10 +6,14 @@ use super::fact::Sensitivity;
 use super::turn::Speaker;
 use crate::base::{EpisodeId, ExchangeId, FactId, Time};
 
-/// What the user's side of an exchange starts with.
-pub const USER_SCORE: f64 = 1.0;
-/// What the reply starts with: it is not the user's own word.
-pub const REPLY_SCORE: f64 = 0.6;
+/// What a memory of these words starts with, before anybody thought well or ill of it: a reply is not the user's own word.
+#[must_use]
+pub fn first_score(role: Speaker) -> f64 {
+    match role {
+        Speaker::Assistant => 0.6,
+        Speaker::User | Speaker::Tool | Speaker::Other => 1.0,
+    }
+}
 
 /// One side of one event. User turns and assistant turns are episodes of their own, joined by `session` and `position`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +58,35 @@ pub struct Episode {
     pub sensitivity: Sensitivity,
     /// Facts it mentions whose value is no longer true: it is not shown any more, or marked.
     pub retired_facts: Vec<FactId>,
+}
+
+impl Episode {
+    /// Words, as they stand when nothing more is known of them: alone, of no message, to be recalled, and never fading.
+    #[must_use]
+    pub fn said(id: EpisodeId, text: impl Into<String>, role: Speaker, said_at: Time) -> Self {
+        Self {
+            id,
+            text: text.into(),
+            kind: EpisodeKind::Exchange,
+            role,
+            speaker: None,
+            session: String::new(),
+            position: 0,
+            said_at,
+            recorded_at: said_at,
+            tags: Vec::new(),
+            entities: Vec::new(),
+            exchange: None,
+            message_hash: String::new(),
+            score: first_score(role),
+            half_life: 0,
+            uses: 0,
+            last_used_at: None,
+            status: EpisodeStatus::Active,
+            sensitivity: Sensitivity::Normal,
+            retired_facts: Vec::new(),
+        }
+    }
 }
 
 /// What an episode is.

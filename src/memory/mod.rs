@@ -33,7 +33,7 @@ mod turn;
 
 pub use candidate::{Candidate, Intent, ProposedBy};
 pub use change::{Action, Actor, FactChange, HistoryEntry};
-pub use episode::{Episode, EpisodeKind, EpisodeStatus, REPLY_SCORE, USER_SCORE};
+pub use episode::{Episode, EpisodeKind, EpisodeStatus, first_score};
 pub use fact::{Cardinality, Evidence, Fact, FactKind, FactStatus, Sensitivity, SourceType};
 pub use fading::{FLEETING, Fading, Schemas};
 pub use recollection::{EpisodeScores, RecalledEpisode, RecalledFact, RecalledPassage, Recollection};

@@ -13,7 +13,7 @@ use super::lists::{Counted, List, Lists, TermHasher};
 use super::sketch::Sketch;
 use crate::base::{EpisodeId, Time};
 use crate::memory::text::{self, Term, TermId};
-use crate::memory::{Episode, EpisodeKind, EpisodeStatus, REPLY_SCORE, Sensitivity, Speaker, USER_SCORE};
+use crate::memory::{Episode, EpisodeStatus, Sensitivity, Speaker, first_score};
 
 /// Stands for "no document" and "no speaker".
 pub(super) const NONE: u32 = u32::MAX;
@@ -343,14 +343,9 @@ fn place(episode: &Episode) -> Place {
     }
 }
 
-/// Only what was learned from an exchange starts with a score that is known.
+/// What was thought of the answers that it was shown for.
 fn hindsight(episode: &Episode) -> f32 {
-    let start = match (episode.kind, episode.role) {
-        (EpisodeKind::Exchange, Speaker::User) => USER_SCORE,
-        (EpisodeKind::Exchange, Speaker::Assistant) => REPLY_SCORE,
-        _ => return 0.0,
-    };
-    (episode.score - start) as f32
+    (episode.score - first_score(episode.role)) as f32
 }
 
 /// Puts a value in the slot of a document: the next new one, or one that was used before.

@@ -22,9 +22,7 @@ use super::rank::{Asked, Found, Purpose, rank};
 use super::rerank::Reranker;
 use crate::base::{Clock, EpisodeId, Time};
 use crate::memory::knowledge::{Document, DocumentId, Passage, PassageRef};
-use crate::memory::{
-    Episode, EpisodeKind, EpisodeStatus, Namespace, RecalledEpisode, RecalledPassage, Sensitivity, Speaker,
-};
+use crate::memory::{Episode, EpisodeKind, Namespace, RecalledEpisode, RecalledPassage, Speaker};
 use crate::store::{Shelf, Store, StoreError};
 
 /// For so long, in milliseconds, it is taken for granted that no other process changed a namespace's documents.
@@ -275,26 +273,11 @@ fn as_episode(id: EpisodeId, document: &Document, passage: &Passage) -> Episode 
         text.push_str(part);
     }
     Episode {
-        id,
-        text,
         kind: EpisodeKind::Event,
-        role: Speaker::Other,
-        speaker: None,
         session: document.id.to_string(),
         position: i64::from(passage.number) * APART,
-        said_at: Time(0),
         recorded_at: document.updated_at,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        exchange: None,
-        message_hash: String::new(),
-        score: 1.0,
-        half_life: 0,
-        uses: 0,
-        last_used_at: None,
-        status: EpisodeStatus::Active,
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
+        ..Episode::said(id, text, Speaker::Other, Time(0))
     }
 }
 

@@ -13,35 +13,21 @@ use super::{Exclude, Query, Recall, RecallConfig, ScopeData, Source};
 use crate::base::{EpisodeId, ExchangeId, FactId, Time};
 use crate::conversation::hex;
 use crate::memory::{
-    Action, Actor, Cardinality, Episode, EpisodeKind, EpisodeStatus, Fact, FactChange, FactKind, FactStatus,
-    Recollection, Scope, Sensitivity, SourceType, Speaker,
+    Action, Actor, Cardinality, Episode, EpisodeKind, Fact, FactChange, FactKind, FactStatus, Recollection, Scope,
+    Sensitivity, SourceType, Speaker,
 };
 use crate::store::{Learned, StoreError};
 
 pub(super) const NOW: Time = Time(1_716_000_000_000);
 
 pub(super) fn episode(id: u128, session: &str, position: i64, text: &str) -> Episode {
+    let role = if position % 2 == 0 { Speaker::User } else { Speaker::Assistant };
     Episode {
-        id: EpisodeId(id),
-        text: text.to_owned(),
-        kind: EpisodeKind::Exchange,
-        role: if position % 2 == 0 { Speaker::User } else { Speaker::Assistant },
-        speaker: None,
         session: session.to_owned(),
         position,
-        said_at: NOW.plus_seconds(-86_400 * 60),
         recorded_at: NOW,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        exchange: None,
         message_hash: hex(&message(id)),
-        score: 1.0,
-        half_life: 0,
-        uses: 0,
-        last_used_at: None,
-        status: EpisodeStatus::Active,
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
+        ..Episode::said(EpisodeId(id), text, role, NOW.plus_seconds(-86_400 * 60))
     }
 }
 
@@ -472,6 +458,20 @@ fn what_was_of_no_use_before_stands_behind_its_like_and_not_behind_all() {
     assert_eq!(ferries([0.4, 1.0])[..2], [2, 1]);
     assert_eq!(ferries([1.0, 0.4])[..2], [1, 2]);
     assert_eq!(ferries([0.1, 0.1])[2..], [9], "a tenth at most: what answers the question stays ahead");
+}
+
+// What an app tells is shown for answers, too, and these are thought well or ill of.
+#[test]
+fn hindsight_counts_whoever_wrote_the_memory() {
+    let told = |id, score| {
+        let first = episode(id, &format!("s{id}"), 0, "The harbour ferry leaves at the red pier.");
+        Episode { kind: EpisodeKind::Event, role: Speaker::Other, score, ..first }
+    };
+    for (scores, best) in [([0.4, 1.0], 2), ([1.0, 0.4], 1)] {
+        let recall = recall_of(Vec::new(), vec![told(1, scores[0]), told(2, scores[1])]);
+        let found = recall.search_now(&ask("Where does the harbour ferry leave?")).unwrap();
+        assert_eq!(found[0].episode.id.0, best);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{Shared, render};
 use crate::base::{EpisodeId, Time};
 use crate::memory::gate::gives_orders;
 use crate::memory::redact::redact;
-use crate::memory::{Episode, EpisodeKind, EpisodeStatus, Sensitivity, Speaker};
+use crate::memory::{Episode, EpisodeKind, EpisodeStatus, Speaker};
 use crate::store::EpisodeFilter;
 
 /// The longest text of an episode, in characters: about 500 tokens.
@@ -20,8 +20,6 @@ const MAX_TEXT_CHARS: usize = 2000;
 const MAX_LABELS: usize = 32;
 /// The longest label, name and session, in bytes.
 const MAX_LABEL_BYTES: usize = 128;
-/// What an app tells deliberately starts at full strength.
-const SCORE: f64 = 1.0;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,27 +82,18 @@ pub(super) async fn create(State(api): State<Shared>, call: Write, Json(new): Js
     // Text with orders to the assistant is kept for a person to see, and never shown to a model.
     let status = if gives_orders(&text) { EpisodeStatus::Quarantined } else { EpisodeStatus::Active };
     let episode = Episode {
-        id,
         message_hash: blake3::hash(text.as_bytes()).to_hex().to_string(),
-        text,
         kind: EpisodeKind::Event,
-        role: new.role,
         speaker: new.speaker,
         // Without a session it stands alone: it has no neighbours.
         session: new.session.unwrap_or_else(|| id.to_string()),
         position: said_at.0,
-        said_at,
         recorded_at: now,
         tags: new.tags,
         entities: new.entities,
-        exchange: None,
-        score: SCORE,
         half_life: api.schemas.fading(&call.scope.namespace).episode,
-        uses: 0,
-        last_used_at: None,
         status,
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
+        ..Episode::said(id, text, new.role, said_at)
     };
     api.store.put_episodes(&call.scope, std::slice::from_ref(&episode)).await?;
     api.changed.changed(&call.scope);

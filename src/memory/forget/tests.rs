@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::base::SeededRandom;
 use crate::memory::edit::{EditCx, NewFact, created_by_api};
-use crate::memory::{EpisodeKind, KeySchema, Sensitivity, Speaker};
+use crate::memory::{KeySchema, Speaker};
 
 const NOW: Time = Time(1_760_000_000_000);
 const DAY: i64 = 86_400_000;
@@ -95,28 +95,7 @@ fn what_ran_out_long_ago_is_dropped_and_history_stays() {
 
 fn episode(n: u128, days_ago: i64, text: &str) -> Episode {
     let at = NOW.plus_millis(-days_ago * DAY);
-    Episode {
-        id: EpisodeId(n),
-        text: text.to_owned(),
-        kind: EpisodeKind::Exchange,
-        role: Speaker::User,
-        speaker: None,
-        session: String::new(),
-        position: 0,
-        said_at: at,
-        recorded_at: at,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        exchange: None,
-        message_hash: String::new(),
-        score: 1.0,
-        half_life: 90 * 86_400,
-        uses: 0,
-        last_used_at: None,
-        status: EpisodeStatus::Active,
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
-    }
+    Episode { half_life: 90 * 86_400, ..Episode::said(EpisodeId(n), text, Speaker::User, at) }
 }
 
 fn plan(episodes: &[Episode], rules: &ForgetRules) -> (Vec<u128>, Vec<u128>) {

@@ -17,7 +17,7 @@ use super::change::{Action, Actor, FactChange, HistoryEntry};
 use super::edit::EditCx;
 use super::episode::{Episode, EpisodeKind, EpisodeStatus};
 use super::export::origin;
-use super::fact::{Cardinality, Fact, FactStatus, Sensitivity, SourceType};
+use super::fact::{Cardinality, Fact, FactStatus, SourceType};
 use super::gate::gives_orders;
 use super::normalise::{same_value, slug};
 use super::redact::redact;
@@ -269,27 +269,16 @@ pub fn said(
     let content = format!("{session}\u{0}{position}\u{0}{text}");
     let millis = u128::from(said_at.0.max(0).unsigned_abs() & 0xffff_ffff_ffff);
     let orders = role != Speaker::Assistant && gives_orders(&text);
+    let id = EpisodeId(derived(scope, millis, content.as_bytes()));
     Some(Episode {
-        id: EpisodeId(derived(scope, millis, content.as_bytes())),
         message_hash: blake3::hash(text.as_bytes()).to_hex().to_string(),
         kind: if role == Speaker::Other { EpisodeKind::Event } else { EpisodeKind::Exchange },
-        role,
-        speaker: None,
         session: session.to_owned(),
         position,
-        said_at,
         recorded_at: now,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        exchange: None,
-        score: if role == Speaker::Assistant { 0.6 } else { 1.0 },
         half_life,
-        uses: 0,
-        last_used_at: None,
         status: if orders { EpisodeStatus::Quarantined } else { EpisodeStatus::Active },
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
-        text,
+        ..Episode::said(id, text, role, said_at)
     })
 }
 

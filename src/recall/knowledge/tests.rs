@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::ManualClock;
+use crate::memory::Sensitivity;
 use crate::memory::knowledge::{Format, cut};
 use crate::recall::Exclude;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};

@@ -9,8 +9,8 @@ use crate::context::summary::Summary;
 use crate::conversation::Hash;
 use crate::memory::knowledge::PassageRef;
 use crate::memory::{
-    Action, Actor, Candidate, Cardinality, Episode, EpisodeKind, EpisodeStatus, Evidence, Fact, FactChange, FactKind,
-    FactStatus, Intent, ProposedBy, Said, Scope, Sensitivity, SourceType, Speaker, Turn,
+    Action, Actor, Candidate, Cardinality, Episode, Evidence, Fact, FactChange, FactKind, FactStatus, Intent,
+    ProposedBy, Said, Scope, Sensitivity, SourceType, Speaker, Turn,
 };
 use crate::store::{
     Claim, Claimed, Cut, Finished, Learned, Proposal, ProposalStatus, Settled, Shown, StateKey, Store, TurnState,
@@ -148,26 +148,14 @@ pub(crate) fn edit(n: u128, key: &str, value: &str, from: i64) -> FactChange {
 
 pub(crate) fn episode(n: u128, role: Speaker, text: &str) -> Episode {
     Episode {
-        id: EpisodeId(n),
-        text: text.to_owned(),
-        kind: EpisodeKind::Exchange,
-        role,
         speaker: Some("Ann".to_owned()),
         session: "session-1".to_owned(),
         position: 6,
-        said_at: NOW,
-        recorded_at: NOW,
         tags: vec!["tag".to_owned()],
         entities: vec!["Ann".to_owned()],
         exchange: Some(ExchangeId(9)),
         message_hash: "abc".to_owned(),
-        score: 1.0,
-        half_life: 0,
-        uses: 0,
-        last_used_at: None,
-        status: EpisodeStatus::Active,
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
+        ..Episode::said(EpisodeId(n), text, role, NOW)
     }
 }
 
