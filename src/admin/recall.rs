@@ -16,7 +16,7 @@ use crate::base::{ErrorKind, GatewayError, Time};
 use crate::exchange::MemoryApi;
 use crate::layers::read_body;
 use crate::memory::{EpisodeScores, RecalledEpisode, RecalledPassage};
-use crate::recall::{Exclude, Query};
+use crate::recall::{Exclude, Listed, Query};
 use crate::telemetry::{Outcome, Route};
 
 /// Most episodes that are returned.
@@ -92,7 +92,7 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
         GatewayError::new(ErrorKind::Overloaded, "memory cannot be read right now; try again").with_source(error)
     };
     let found = app.recall.recall(&query).await.map_err(unavailable)?;
-    let episodes = app.recall.search(&query).await.map_err(unavailable)?;
+    let Listed { episodes, degraded } = app.recall.search(&query).await.map_err(unavailable)?;
     let passages = app.knowledge.search(&identity.knowledge, &query, query.max_episodes).await.map_err(unavailable)?;
     let passages: Vec<Value> = passages.iter().map(passage).collect();
     let facts: Vec<Value> = found
@@ -106,8 +106,8 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
     let data: Vec<Value> = episodes.iter().take(query.max_episodes).map(episode).collect();
     let mut answer =
         json!({"data": data, "facts": facts, "passages": passages, "revision": found.revision, "next": null});
-    if is_late {
-        answer["degraded"] = "vector".into();
+    if let Some(channel) = is_late.then_some("vector").or(degraded) {
+        answer["degraded"] = channel.into();
     }
     Ok(answer)
 }

@@ -360,10 +360,6 @@ fn reason_of(error: &StoreError) -> String {
     }
 }
 
-/// Share of recall's deadline within which the rerank endpoint has to answer: what is known must still be shown in time. Passages have
-/// half of the deadline altogether.
-const RERANK_SHARE: f64 = 0.4;
-
 fn reranker(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Reranker>, BuildError> {
     let rerank = &config.rerank;
     let Some(url) = &rerank.url else { return Ok(None) };
@@ -378,8 +374,7 @@ fn reranker(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Reranker>,
         let reason = error.causes().unwrap_or_else(|| error.to_string());
         BuildError::Provider { name: "[rerank]".to_owned(), reason }
     })?;
-    let within = config.recall.deadline.mul_f64(RERANK_SHARE);
-    Ok(Some(Reranker::new(Arc::new(by), within, Arc::clone(metrics))))
+    Ok(Some(Reranker::new(Arc::new(by), config.recall.deadline, Arc::clone(metrics))))
 }
 
 /// How a configuration asks for memories to be found.

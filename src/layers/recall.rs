@@ -166,7 +166,7 @@ impl Recall {
         let mut scopes = vec![scope.clone()];
         scopes.extend(call.identity.also_read.iter().cloned());
         let query = self.query(call, chat, scopes, Exclude::of(&chain.message_hashes), newest);
-        let (found, (passages, degraded)) = tokio::join!(self.find(query.clone(), begun), self.documents(call, &query));
+        let (found, (passages, degraded)) = tokio::join!(self.find(&query, begun), self.documents(call, &query));
         let mut found = found?;
         found.passages = passages;
         found.degraded = found.degraded.or(degraded);
@@ -190,17 +190,19 @@ impl Recall {
     }
 
     /// By words, and by the question's vector when it comes in time: it is made while the scopes are read.
-    async fn find(&self, mut query: Query, begun: Instant) -> Result<Recollection, StoreError> {
+    async fn find(&self, query: &Query, begun: Instant) -> Result<Recollection, StoreError> {
         let Some(questions) = self.questions.as_ref().filter(|_| self.recall.space().is_some()) else {
-            return self.recall.recall_behind(query, &self.tasks).await;
+            return self.recall.recall_behind(query, begun, &self.tasks).await;
         };
         let limit = (self.deadline - self.deadline / SHARE_TO_FIND).saturating_sub(begun.elapsed());
         let (vector, ()) =
             tokio::join!(questions.vector(&query.text, limit), self.recall.read_behind(&query.scopes, &self.tasks));
         let is_late = vector.is_none() && !query.text.trim().is_empty();
-        query.vector = vector;
-        let mut found = self.recall.recall_behind(query, &self.tasks).await?;
-        found.degraded = is_late.then_some("vector");
+        let query = Query { vector, ..query.clone() };
+        let mut found = self.recall.recall_behind(&query, begun, &self.tasks).await?;
+        if is_late {
+            found.degraded = Some("vector");
+        }
         Ok(found)
     }
 

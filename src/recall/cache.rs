@@ -43,6 +43,15 @@ pub struct Recall {
     pub(super) vectors: Vectors,
 }
 
+/// What a search lists.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Strongest first.
+    pub episodes: Vec<RecalledEpisode>,
+    /// A channel that did not answer in time.
+    pub degraded: Option<&'static str>,
+}
+
 impl Recall {
     /// Recalls from a store.
     #[must_use]
@@ -82,18 +91,18 @@ impl Recall {
     }
 
     /// Recalls like [`Recall::recall`], but what has to be read is read on `tasks`: it goes on when this is dropped at a deadline, so that
-    /// the next request finds the scopes in memory.
+    /// the next request finds the scopes in memory. `begun` is when the deadline began to run.
     ///
     /// # Errors
     /// When a scope cannot be read.
     pub async fn recall_behind(
         self: &Arc<Self>,
-        query: Query,
+        query: &Query,
+        begun: Instant,
         tasks: &TaskTracker,
     ) -> Result<Recollection, StoreError> {
-        let begun = Instant::now();
         let entries = self.entries_behind(&query.scopes, tasks).await?;
-        Ok(self.recollect_in_order(&entries, &query, begun).await)
+        Ok(self.recollect_in_order(&entries, query, begun).await)
     }
 
     /// Recalls from memory alone, at once; `None` when a scope has to be read first.
@@ -107,15 +116,18 @@ impl Recall {
     ///
     /// # Errors
     /// When a scope cannot be read.
-    pub async fn search(&self, query: &Query) -> Result<Vec<RecalledEpisode>, StoreError> {
+    pub async fn search(&self, query: &Query) -> Result<Listed, StoreError> {
         let begun = Instant::now();
         let entries = self.entries(&query.scopes).await?;
         let mut found = self.rank(&entries, query);
-        if let Some(reranker) = &self.reranker {
+        let degraded = match &self.reranker {
             // It is only an order: without it, it is ours.
-            let _degraded = reranker.order(&query.text, &mut found, begun, text_of).await;
-        }
-        Ok(found.into_iter().map(|found| found.hit).collect())
+            Some(reranker) => {
+                reranker.order(&query.text, &mut found, reranker.for_memories(begun.elapsed()), text_of).await
+            }
+            None => None,
+        };
+        Ok(Listed { episodes: found.into_iter().map(|found| found.hit).collect(), degraded })
     }
 
     /// The same from memory alone, at once; `None` when a scope has to be read first.
@@ -241,7 +253,8 @@ impl Recall {
     async fn recollect_in_order(&self, entries: &[Arc<Entry>], query: &Query, begun: Instant) -> Recollection {
         let (mut found, mut rest) = self.gather(entries, query);
         if let Some(reranker) = &self.reranker {
-            rest.degraded = reranker.order(&query.text, &mut found, begun, text_of).await;
+            rest.degraded =
+                reranker.order(&query.text, &mut found, reranker.for_memories(begun.elapsed()), text_of).await;
         }
         self.show(found, rest, query)
     }

@@ -118,7 +118,7 @@ impl Knowledge {
             None => None,
             Some(reranker) => {
                 let text = |found: &Found| found.hit.episode.text.clone();
-                reranker.order(&query.text, &mut found, begun, text).await
+                reranker.order(&query.text, &mut found, reranker.for_passages(begun.elapsed()), text).await
             }
         };
         let shown = pack(found, self.config.max_passages);

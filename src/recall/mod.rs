@@ -4,10 +4,10 @@
 //! A question is cut into terms, scored over turns, their neighbours and their sessions (`score`), boosted within bounds
 //! (`rank`), and held against a floor: "nothing known" is a normal result. Facts are found by key (`facts`).
 //!
-//! It calls no model (but for an endpoint that orders what was found, where one is configured), reads no clock, and writes nothing: what is shown is decided here, how it reads is decided in `context`.
 //! Where a question comes with its vector, what is meant is found beside what is written (`dense`).
 //!
-//! It calls no model but to embed a question in time ([`Questions`]), and writes nothing: what is shown is decided here, how it reads is decided in `context`.
+//! It calls no model but to embed a question in time ([`Questions`]) and to order what was found ([`Reranker`]), where these are configured,
+//! and it writes nothing: what is shown is decided here, how it reads is decided in `context`.
 //!
 //! Start with [`Recall::recall`].
 
@@ -35,7 +35,7 @@ mod tests;
 mod vectors;
 mod when;
 
-pub use cache::Recall;
+pub use cache::{Listed, Recall};
 pub use dense::{Space, SpaceError, Texts};
 pub use exclude::Exclude;
 pub use knowledge::{Knowledge, Passages};

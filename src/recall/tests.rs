@@ -372,7 +372,7 @@ async fn a_reading_goes_on_when_the_one_that_asked_gives_up() {
     let query = ask("the boiler in the cellar");
     tokio::select! {
         biased;
-        _ = recall.recall_behind(query.clone(), &tasks) => panic!("nothing was read yet"),
+        _ = recall.recall_behind(&query, std::time::Instant::now(), &tasks) => panic!("nothing was read yet"),
         () = gate.reading.notified() => {}
     }
     gate.open.notify_one();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use backstory::mock::{Raw, Recorded, Script};
 use serde_json::{Value, json};
 
-use crate::support::Stack;
+use crate::support::{Stack, eventually};
 
 const TOLD: &[&str] = &[
     "The wooden pier at the lake campsite was broken in spring.",
@@ -134,6 +134,30 @@ async fn an_endpoint_that_is_late_costs_no_memory() {
     let metrics = stack.ask("GET", "/metrics").send().await.must_be(200);
     let late = "backstory_rerank_total{outcome=\"late\"} 0";
     assert!(!metrics.text().lines().any(|line| line == late), "{}", metrics.text());
+}
+
+// Each has a share of the deadline of its own; together they must not use it up.
+#[tokio::test]
+async fn an_embedder_and_an_endpoint_that_are_late_together_cost_no_memory() {
+    let providers = "[[providers]]\nname = \"upstream\"\nbase_url = \"${UPSTREAM}\"\napi_key = \"${PROVIDER_KEY}\"\ndefault = true\n\
+                     [[providers]]\nname = \"embedder\"\nbase_url = \"${UPSTREAM_2}\"\napi_key = \"sk-embedder-0123456789abcdef\"\n";
+    let more = "[embeddings]\nengine = \"openai\"\nprovider = \"embedder\"\nmodel = \"mock\"\n\
+                [rerank]\nurl = \"${UPSTREAM_2}/rerank\"\nmodel = \"mock\"\n";
+    let builder = Stack::of(Script::Fixed("I see.".to_owned())).upstream(Script::Model).providers(providers);
+    let stack = builder.recall("deadline_ms = 4000\n").with(more).start().await;
+    for text in TOLD {
+        stack.say("ann", text).await;
+    }
+    stack.learned().await;
+    eventually("vectors find", || async { stack.app.recall.space().map(drop) }).await;
+    stack.upstreams[1].set_script(Script::As("mock-stall-header"));
+    let (shown, header) = order(&stack).await;
+    assert!(!shown.is_empty() && header.starts_with("hit") && header.contains("degraded="), "{header}");
+    // Whose question has a vector already is told of the endpoint.
+    stack.upstreams[1].set_script(Script::Model);
+    assert!(!order(&stack).await.1.contains("degraded"));
+    stack.upstreams[1].set_script(Script::Raw(Raw::error(500, "oops")));
+    assert!(order(&stack).await.1.ends_with("; degraded=rerank"));
 }
 
 #[tokio::test]

@@ -105,13 +105,13 @@ async fn what_is_meant_is_found_without_a_word_in_common() {
 #[tokio::test]
 async fn what_is_written_is_found_as_well_and_scored_by_both() {
     let recall = recall(shelf(), Some(space()));
-    let hits = recall.search(&ask("was my wooden pier broken at lake inari")).await.unwrap();
+    let hits = recall.search(&ask("was my wooden pier broken at lake inari")).await.unwrap().episodes;
     let scores = hits[0].scores;
     assert!(hits[0].episode.id.0 == 3 && scores.coverage > 0.5 && scores.dense_turn.unwrap() > 0.3, "{scores:?}");
     let mut private = ask("was my wooden pier broken at lake inari");
     private.exclude = Exclude::of(&[crate::recall::tests::message(3)]);
     assert!(
-        recall.search(&private).await.unwrap().iter().all(|hit| hit.episode.id.0 != 3),
+        recall.search(&private).await.unwrap().episodes.iter().all(|hit| hit.episode.id.0 != 3),
         "it is in the request already"
     );
 }
