@@ -13,7 +13,7 @@ use crate::context::{self, Earlier, Notes, Pinned};
 use crate::conversation::{self, Chain, fence};
 use crate::exchange::{self, Call, Funded, MemoryOutcome, Recalled, Why};
 use crate::memory::{RecalledPassage, Recollection, Scope, Sensitivity};
-use crate::recall::{self, Exclude, Knowledge, Passages, Query, Questions};
+use crate::recall::{self, Exclude, Knowledge, Passages, Query, Questions, Said};
 use crate::states::States;
 use crate::store::{StateKey, StoreError, TurnState};
 use crate::telemetry::{Metrics, RecallOutcome};
@@ -258,7 +258,7 @@ impl Recall {
             now: call.stamp.at,
             max_sensitivity: call.principal.max_sensitivity,
             exclude,
-            said: said(chat),
+            said: Arc::new(Said::of(said(chat, newest))),
             max_episodes: self.recall.max_episodes(),
             vector: None,
         }
@@ -316,20 +316,22 @@ fn what_came_before(chat: &ChatRequest, newest: usize) -> Option<String> {
     Some(text.chars().skip(skip).collect())
 }
 
-/// What the request says, the newest first, as far as it is looked at.
-fn said(chat: &ChatRequest) -> Arc<[String]> {
+/// What the request says up to the newest user message, as far as it is looked at: of the message that is too long, the end. What comes
+/// behind is of a tool loop, in which what is shown must stay as it is.
+fn said(chat: &ChatRequest, newest: usize) -> Vec<String> {
     let mut room = MAX_SAID_BYTES;
     let mut texts = Vec::new();
-    for message in chat.messages().iter().rev() {
-        let text = chat.message_text(message);
-        let text = fence::strip(&text);
-        room = room.saturating_sub(text.len());
+    for message in chat.messages()[..=newest].iter().rev() {
         if room == 0 {
             break;
         }
-        texts.push(text.into_owned());
+        let text = chat.message_text(message);
+        let text = fence::strip(&text);
+        let from = text.ceil_char_boundary(text.len().saturating_sub(room));
+        texts.push(text[from..].to_owned());
+        room = if from == 0 { room - text.len() } else { 0 };
     }
-    texts.into()
+    texts
 }
 
 fn reasons(found: &Recollection) -> Vec<Why> {
@@ -372,5 +374,39 @@ fn outcome_label(result: &exchange::Recall) -> RecallOutcome {
         MemoryOutcome::Pinned { .. } => RecallOutcome::Pinned,
         MemoryOutcome::Asked { .. } if notes.profile.is_empty() && notes.recollection.is_empty() => RecallOutcome::Miss,
         MemoryOutcome::Asked { .. } => RecallOutcome::Hit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+
+    fn chat(messages: &serde_json::Value) -> ChatRequest {
+        ChatRequest::decode(Bytes::from(json!({"model": "m", "messages": messages}).to_string())).unwrap()
+    }
+
+    #[test]
+    fn of_a_message_that_is_too_long_the_end_is_compared() {
+        let long = format!("{}The pier is broken.", "é".repeat(MAX_SAID_BYTES));
+        let chat = chat(&json!([{"role": "user", "content": "before"}, {"role": "user", "content": long}]));
+        let said = said(&chat, 1);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].ends_with("The pier is broken.") && said[0].len() <= MAX_SAID_BYTES);
+    }
+
+    // What a tool tells must not take a memory out of the block: its bytes stay as they are within the loop.
+    #[test]
+    fn what_comes_behind_the_newest_user_message_is_not_compared() {
+        let chat = chat(&json!([
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": "Look it up."},
+            {"role": "assistant", "content": "I do."},
+            {"role": "user", "content": "Go on."},
+            {"role": "assistant", "content": "Gladly."}
+        ]));
+        assert_eq!(said(&chat, 3), ["Go on.", "I do.", "Look it up.", "Be kind."]);
     }
 }

@@ -9,7 +9,7 @@ use moka::sync::Cache;
 use tokio_util::task::TaskTracker;
 
 use super::dense;
-use super::echo::{self, Runs};
+use super::echo::Runs;
 use super::facts;
 use super::index::Index;
 use super::pack::pack;
@@ -266,12 +266,18 @@ impl Recall {
 
     /// The episodes that may be shown, strongest first, and everything else.
     fn gather(&self, entries: &[Arc<Entry>], query: &Query) -> (Vec<Found>, Recollection) {
+        let (mut found, rest) = self.look_up(entries, query);
+        // What the request says may be long: nobody who writes waits for it to be read.
+        query.said.leave_out(&mut found, |found| Runs::of(&found.hit.episode.text));
+        (found, rest)
+    }
+
+    fn look_up(&self, entries: &[Arc<Entry>], query: &Query) -> (Vec<Found>, Recollection) {
         let asked = Asked::new(query);
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
         let max = query.max_episodes.min(self.config.max_episodes);
-        let mut found = self.found(&indexes, &asked, query, Purpose::Show, max * CANDIDATES);
-        echo::leave_out(&mut found, &query.said, |found| Runs::of(&found.hit.episode.text));
+        let found = self.found(&indexes, &asked, query, Purpose::Show, max * CANDIDATES);
         let (profile, facts) = facts::facts(&guards, &asked, query, &self.config);
         let revision = guards.first().map_or(0, |scoped| scoped.revision);
         (found, Recollection { profile, facts, revision, ..Recollection::default() })

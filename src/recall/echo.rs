@@ -2,8 +2,9 @@
 //!
 //! [`Exclude`](super::exclude::Exclude) knows whole messages by their hash; this knows texts that stand somewhere inside a message.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
+use std::sync::OnceLock;
 
 use super::lists::TermHasher;
 use crate::memory::text;
@@ -27,27 +28,40 @@ impl Runs {
     }
 }
 
-/// Leaves out the items whose text stands in one of `said`, near enough word for word.
-pub(super) fn leave_out<T>(items: &mut Vec<T>, said: &[String], runs: impl Fn(&T) -> Runs) {
-    if said.is_empty() || items.is_empty() {
-        return;
+/// The texts of a request, a text a message. Read when something is compared with them first, and then once.
+#[derive(Debug, Default)]
+pub struct Said {
+    texts: Vec<String>,
+    runs: OnceLock<HashSet<u64, BuildHasherDefault<TermHasher>>>,
+}
+
+impl Said {
+    /// What these texts say.
+    #[must_use]
+    pub fn of(texts: Vec<String>) -> Self {
+        Self { texts, runs: OnceLock::new() }
     }
-    let runs: Vec<Runs> = items.iter().map(runs).collect();
-    let mut found: HashMap<u64, bool, BuildHasherDefault<TermHasher>> =
-        runs.iter().flat_map(|runs| &runs.0).map(|&run| (run, false)).collect();
-    for said in said {
-        each_run(said, |run| {
-            if let Some(found) = found.get_mut(&run) {
-                *found = true;
+
+    /// Leaves out the items whose text stands in the request, near enough word for word.
+    pub(super) fn leave_out<T>(&self, items: &mut Vec<T>, runs: impl Fn(&T) -> Runs) {
+        if self.texts.is_empty() || items.is_empty() {
+            return;
+        }
+        let said = self.runs.get_or_init(|| {
+            let mut said = HashSet::default();
+            for text in &self.texts {
+                each_run(text, |run| {
+                    said.insert(run);
+                });
             }
+            said
+        });
+        items.retain(|item| {
+            let Runs(runs) = runs(item);
+            let known = runs.iter().filter(|run| said.contains(run)).count();
+            runs.is_empty() || (known as f64) < MOST * runs.len() as f64
         });
     }
-    let mut runs = runs.iter();
-    items.retain(|_| {
-        let Some(Runs(runs)) = runs.next() else { return true };
-        let known = runs.iter().filter(|run| found.get(run) == Some(&true)).count();
-        runs.is_empty() || (known as f64) < MOST * runs.len() as f64
-    });
 }
 
 /// Calls `take` for each run of words in a text.
@@ -89,7 +103,7 @@ mod tests {
     fn left<'a>(items: &[&'a str], said: &[&str]) -> Vec<&'a str> {
         let said: Vec<String> = said.iter().map(|&text| text.to_owned()).collect();
         let mut items = items.to_vec();
-        leave_out(&mut items, &said, |text| Runs::of(text));
+        Said::of(said).leave_out(&mut items, |text| Runs::of(text));
         items
     }
 

@@ -14,7 +14,7 @@ use moka::sync::Cache;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
-use super::echo::{self, Runs};
+use super::echo::Runs;
 use super::index::Index;
 use super::pack::pack;
 use super::query::{Query, RecallConfig, Weights};
@@ -112,8 +112,12 @@ impl Knowledge {
         }
         let begun = Instant::now();
         let shelves = self.shelves(namespaces).await?;
-        let mut found = self.ranked(&shelves, query, Purpose::Show, self.config.max_passages * CANDIDATES);
-        echo::leave_out(&mut found, &query.said, |found| Runs::of(passage_text(&shelves, found)));
+        Ok(self.find_on(&shelves, query, begun).await)
+    }
+
+    async fn find_on(&self, shelves: &[Arc<Shelved>], query: &Query, begun: Instant) -> Passages {
+        let mut found = self.ranked(shelves, query, Purpose::Show, self.config.max_passages * CANDIDATES);
+        query.said.leave_out(&mut found, |found| Runs::of(passage_text(shelves, found)));
         let degraded = match &self.reranker {
             None => None,
             Some(reranker) => {
@@ -122,7 +126,7 @@ impl Knowledge {
             }
         };
         let shown = pack(found, self.config.max_passages);
-        Ok(Passages { shown: shown.iter().filter_map(|hit| recalled(&shelves, hit)).collect(), degraded })
+        Passages { shown: shown.iter().filter_map(|hit| recalled(shelves, hit)).collect(), degraded }
     }
 
     /// The same, but what has to be read is read on `tasks`: it goes on when this is dropped at a deadline.

@@ -37,6 +37,7 @@ mod when;
 
 pub use cache::{Listed, Recall};
 pub use dense::{Space, SpaceError, Texts};
+pub use echo::Said;
 pub use exclude::Exclude;
 pub use knowledge::{Knowledge, Passages};
 pub use query::{Query, RecallConfig, Weights};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::echo::Said;
 use super::exclude::Exclude;
 use crate::base::Time;
 use crate::memory::{Scope, Sensitivity};
@@ -21,8 +22,8 @@ pub struct Query {
     pub max_sensitivity: Sensitivity,
     /// Messages that are in the request already: episodes made of them are not shown again.
     pub exclude: Exclude,
-    /// What the request says already, a text a message: what stands in one of them word for word is not shown again.
-    pub said: Arc<[String]>,
+    /// What the request says already: what stands in it word for word is not shown again.
+    pub said: Arc<Said>,
     /// At most so many episodes.
     pub max_episodes: usize,
     /// The vector of `text`, where one was made in time: then it finds what is meant, too.

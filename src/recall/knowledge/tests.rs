@@ -2,7 +2,7 @@ use super::*;
 use crate::base::ManualClock;
 use crate::memory::Sensitivity;
 use crate::memory::knowledge::{Format, cut};
-use crate::recall::Exclude;
+use crate::recall::{Exclude, Said};
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{KnowledgeStore, ShelfLimits};
 
@@ -131,7 +131,8 @@ async fn only_the_namespaces_that_are_named_are_read() {
 async fn a_passage_that_the_request_holds_itself_is_not_told_again() {
     let library = Library::new().await;
     let mut query = query("Can discounted swimwear be returned?");
-    query.said = ["Context: Discounted mattresses and swimwear are never taken back.".to_owned()].into();
+    query.said =
+        Arc::new(Said::of(vec!["Context: Discounted mattresses and swimwear are never taken back.".to_owned()]));
     let found = library.knowledge.find(&[support()], &query).await.unwrap().shown;
     assert!(found.iter().all(|found| !found.passage.text.contains("never taken back")), "{found:?}");
 }
