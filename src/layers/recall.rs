@@ -243,8 +243,19 @@ impl Recall {
     async fn still_shown(&self, call: &Call, scope: &Scope, pin: &TurnState, now: Time) -> Result<bool, StoreError> {
         let mut scopes = vec![scope.clone()];
         scopes.extend(call.identity.also_read.iter().cloned());
-        Ok(self.recall.still_hold(&scopes, &pin.facts, &pin.episodes, now).await?
-            && self.knowledge.still_hold(&call.identity.knowledge, &pin.passages).await?)
+        if !self.recall.still_hold(&scopes, &pin.facts, &pin.episodes, now).await? {
+            return Ok(false);
+        }
+        // Documents that cannot be looked at must not cost the memories: only what stood there is not shown again.
+        let holds = self.knowledge.still_hold(&call.identity.knowledge, &pin.passages);
+        match tokio::time::timeout(self.deadline / SHARE_TO_FIND, holds).await {
+            Ok(Ok(holds)) => Ok(holds),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "documents could not be read; what was shown of them is not shown again");
+                Ok(false)
+            }
+            Err(_) => Ok(false),
+        }
     }
 
     fn query(&self, call: &Call, chat: &ChatRequest, scopes: Vec<Scope>, exclude: Exclude, newest: usize) -> Query {

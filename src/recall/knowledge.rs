@@ -2,9 +2,9 @@
 //! before it, it repeats what it needs, and one that only stands beside the answer is none.
 //!
 //! The documents of a namespace are read once and held as an index, bounded by bytes. A change by this process is seen by the next request,
-//! one by another process within [`TRUST`]. Like the rest of recall it writes nothing.
+//! one by another process within [`TRUST`] (where there were none at all, by the request after that). Like the rest of recall it writes nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -14,6 +14,7 @@ use moka::sync::Cache;
 use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::cache::lock;
 use super::echo::Runs;
 use super::index::Index;
 use super::pack::pack;
@@ -49,8 +50,19 @@ pub struct Knowledge {
     hot: Cache<Namespace, Arc<Shelved>>,
     /// One reads a namespace, the others wait for it.
     readers: [Mutex<()>; READERS],
+    /// Namespaces that are being read on a task of their own.
+    behind: std::sync::Mutex<HashSet<Namespace>>,
     /// Grows with every change that this process makes: what was read meanwhile may be older.
     changes: AtomicU64,
+}
+
+/// Takes a namespace off the list of those that are being read, however the reading ends.
+struct Done(Arc<Knowledge>, Namespace);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        lock(&self.0.behind).remove(&self.1);
+    }
 }
 
 /// What was found for a question.
@@ -93,7 +105,16 @@ impl Knowledge {
             ..config.weights
         };
         let config = RecallConfig { weights, ..config };
-        Self { store, clock, config, reranker: None, hot, readers: Default::default(), changes: AtomicU64::new(0) }
+        Self {
+            store,
+            clock,
+            config,
+            reranker: None,
+            hot,
+            readers: Default::default(),
+            behind: Default::default(),
+            changes: AtomicU64::new(0),
+        }
     }
 
     /// The same, with an endpoint that orders what is found.
@@ -129,7 +150,8 @@ impl Knowledge {
         Passages { shown: shown.iter().filter_map(|hit| recalled(shelves, hit)).collect(), degraded }
     }
 
-    /// The same, but what has to be read is read on `tasks`: it goes on when this is dropped at a deadline.
+    /// The same, but what has to be read is read on `tasks`, once for all that want it: it goes on when this is dropped at a deadline. A
+    /// namespace that had no documents is taken to have none yet, and looked at behind.
     ///
     /// # Errors
     /// When the documents cannot be read.
@@ -139,16 +161,32 @@ impl Knowledge {
         query: &Query,
         tasks: &TaskTracker,
     ) -> Result<Passages, StoreError> {
-        let now = self.clock.now();
-        let is_known = |namespace| self.hot.get(namespace).is_some_and(|shelved| shelved.is_trusted(now));
-        if namespaces.iter().all(is_known) {
-            return self.find(namespaces, query).await;
+        if self.config.max_passages == 0 {
+            return Ok(Passages::default());
         }
-        let (knowledge, namespaces, query) = (Arc::clone(self), namespaces.to_vec(), query.clone());
-        let reading = tasks.spawn(async move { knowledge.find(&namespaces, &query).await });
-        reading
-            .await
-            .unwrap_or_else(|error| Err(StoreError::Driver { doing: "read documents", source: Box::new(error) }))
+        let (begun, now) = (Instant::now(), self.clock.now());
+        let mut shelves = Vec::with_capacity(namespaces.len());
+        for namespace in namespaces {
+            let known = self.hot.get(namespace);
+            if !known.as_ref().is_some_and(|shelved| shelved.is_trusted(now)) {
+                self.read_behind(namespace, tasks);
+            }
+            match known.filter(|shelved| shelved.is_trusted(now) || shelved.passages.is_empty()) {
+                Some(shelved) => shelves.push(shelved),
+                None => shelves.push(self.shelf(namespace).await?),
+            }
+        }
+        Ok(self.find_on(&shelves, query, begun).await)
+    }
+
+    /// Reads a namespace on `tasks`, unless that is being done.
+    fn read_behind(self: &Arc<Self>, namespace: &Namespace, tasks: &TaskTracker) {
+        if !lock(&self.behind).insert(namespace.clone()) {
+            return;
+        }
+        let done = Done(Arc::clone(self), namespace.clone());
+        // Whoever asks reads again, and is told then what is wrong.
+        tasks.spawn(async move { drop(done.0.shelf(&done.1).await) });
     }
 
     /// Every passage that clears the floor, with its raw scores, before anything is chosen for show; at most `limit`.

@@ -148,3 +148,44 @@ async fn what_was_shown_holds_until_its_document_is_written_again() {
     library.knowledge.invalidate(&support());
     assert!(!library.knowledge.still_hold(&[support()], &shown).await.unwrap());
 }
+
+#[tokio::test]
+async fn a_store_that_cannot_be_read_costs_a_namespace_without_documents_nothing() {
+    let library = Library::new().await;
+    let (none, tasks) = ([Namespace::new("acme", "sales")], TaskTracker::new());
+    let question = query("Can discounted swimwear be returned?");
+    assert!(library.knowledge.find_behind(&none, &question, &tasks).await.unwrap().shown.is_empty());
+    library.clock.set(NOW.plus_millis(TRUST));
+    // One that stalls: what is to be read is waiting for its turn.
+    let mut stalled = Vec::new();
+    for reader in &library.knowledge.readers {
+        stalled.push(reader.lock().await);
+    }
+    let found = tokio::time::timeout(std::time::Duration::from_secs(5), async {
+        library.knowledge.find_behind(&none, &question, &tasks).await.unwrap()
+    });
+    assert!(found.await.expect("at once").shown.is_empty());
+    // What was written meanwhile is seen by the next that ask.
+    library.put(&none[0], "returns", "Sales rules", "Discounted swimwear of the sales team can be returned.").await;
+    drop(stalled);
+    tasks.close();
+    tasks.wait().await;
+    assert!(!library.knowledge.find_behind(&none, &question, &TaskTracker::new()).await.unwrap().shown.is_empty());
+}
+
+#[tokio::test]
+async fn requests_add_no_tasks_to_a_store_that_is_slow_already() {
+    let library = Library::new().await;
+    let (tasks, question) = (TaskTracker::new(), query("Can discounted swimwear be returned?"));
+    let stalled: Vec<_> = library.knowledge.readers.iter().map(|reader| reader.try_lock().unwrap()).collect();
+    for _ in 0..10 {
+        let namespaces = [support()];
+        let finding = library.knowledge.find_behind(&namespaces, &question, &tasks);
+        tokio::time::timeout(std::time::Duration::from_millis(1), finding).await.expect_err("it stalls");
+    }
+    assert_eq!(tasks.len(), 1);
+    drop(stalled);
+    tasks.close();
+    tasks.wait().await;
+    assert!(library.knowledge.hot.contains_key(&support()) && lock(&library.knowledge.behind).is_empty());
+}
