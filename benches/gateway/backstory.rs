@@ -57,7 +57,7 @@ impl Backstory {
         let mut command = Command::new(env!("CARGO_BIN_EXE_backstory"));
         command.arg("serve").arg("--config").arg(&config);
         let process = Process::start(command)?;
-        let target = Target { address: process.address.clone(), keys };
+        let target = Target::new(&process.address, keys);
         Ok(Self { process, target, folder })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
@@ -15,11 +16,18 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 
-/// Where requests go, and with which keys.
+/// Where requests go, with which keys, and with what a gateway of others wants to be told beside.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: String,
     pub(crate) keys: Arc<KeyRing>,
+    pub(crate) headers: Arc<HeaderMap>,
+}
+
+impl Target {
+    pub(crate) fn new(address: &str, keys: Arc<KeyRing>) -> Self {
+        Self { address: address.to_owned(), keys, headers: Arc::default() }
+    }
 }
 
 /// Keys that requests have in turn.
@@ -67,11 +75,14 @@ impl Connection {
     /// Sends one request and returns the reply as soon as its header is there.
     pub(crate) async fn send(&mut self, path: &str, body: Bytes) -> Result<Response<Incoming>> {
         self.sender.ready().await?;
-        let request = Request::post(path)
+        let mut request = Request::post(path)
             .header("host", &self.target.address)
             .header("authorization", format!("Bearer {}", self.target.keys.next()))
             .header("content-type", "application/json")
             .body(Full::new(body))?;
+        for (name, value) in self.target.headers.iter() {
+            request.headers_mut().insert(name, value.clone());
+        }
         let response = self.sender.send_request(request).await?;
         if !response.status().is_success() {
             let status = response.status();

@@ -7,14 +7,20 @@
 //!     cargo bench --bench gateway -- --systems direct,bare # some of the five
 //!     cargo bench --bench gateway -- --keys 100            # fewer virtual keys behind the limits
 //!
+//! Beside them gateways of others, which `benches/peers/run` installs and then calls this with `--systems …,litellm,portkey
+//! --peers FOLDER`.
+//!
 //! Each system is a process of its own. The upstream and the bare proxy are this program, started again in another role;
 //! Backstory is the release binary. `benches/README.md` says how to read the result.
 
 mod backstory;
 mod bare;
+mod beside;
 mod client;
+mod goals;
 mod load;
 mod measure;
+mod peers;
 mod process;
 mod prompts;
 mod report;
@@ -23,6 +29,7 @@ mod upstream;
 
 use std::error::Error;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,6 +44,12 @@ pub(crate) struct Effort {
     pub(crate) saturation: Duration,
     pub(crate) fixed_rate: Duration,
     pub(crate) streams: Duration,
+    /// Requests a second in the open loop, as the goals say.
+    pub(crate) rate: u32,
+    /// Paced streams at a time, each with a token every 10 ms.
+    pub(crate) streams_at_a_time: u32,
+    /// Streams that are held open to see what memory they take.
+    pub(crate) open_streams: usize,
     pub(crate) episodes: usize,
     /// Virtual keys of the system with limits, each of which has all of them.
     pub(crate) keys: usize,
@@ -49,6 +62,9 @@ impl Effort {
         saturation: Duration::from_secs(3),
         fixed_rate: Duration::from_secs(3),
         streams: Duration::from_secs(3),
+        rate: 1_000,
+        streams_at_a_time: 20,
+        open_streams: 500,
         episodes: 10_000,
         keys: 10_000,
     };
@@ -59,9 +75,14 @@ impl Effort {
         saturation: Duration::from_millis(1_500),
         fixed_rate: Duration::from_secs(2),
         streams: Duration::from_millis(1_500),
-        episodes: 10_000,
-        keys: 10_000,
+        ..Self::FULL
     };
+
+    /// What gateways that answer about a hundred requests a second can hold without a queue, and for longer, since fewer come.
+    fn beside_peers(self) -> Self {
+        let (fixed_rate, streams) = (self.fixed_rate * 2, self.streams * 2);
+        Self { rate: 25, fixed_rate, streams, streams_at_a_time: 2, open_streams: 100, ..self }
+    }
 }
 
 fn main() -> ExitCode {
@@ -83,21 +104,29 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let mut effort = Effort::FULL;
     let mut keys = None;
-    let mut wanted = measure::System::ALL.to_vec();
+    let mut peers = None;
+    let mut wanted = measure::System::OURS.to_vec();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => effort = Effort::QUICK,
             "--systems" => wanted = measure::System::parse_list(&arguments.next().unwrap_or_default())?,
             "--keys" => keys = Some(arguments.next().unwrap_or_default().parse()?),
+            "--peers" => peers = arguments.next().map(PathBuf::from),
             // What cargo adds for every bench.
             "--bench" => {}
-            other => return Err(format!("unknown argument {other}; known: --quick, --keys N, --systems LIST").into()),
+            other => {
+                let known = "--quick, --keys N, --systems LIST, --peers FOLDER";
+                return Err(format!("unknown argument {other}; known: {known}").into());
+            }
         }
     }
     effort.keys = keys.unwrap_or(effort.keys).max(1);
-    let results = measure::all(&wanted, effort)?;
-    say(&report::table(&results));
+    if wanted.iter().any(|system| system.is_peer()) {
+        effort = effort.beside_peers();
+    }
+    let results = measure::all(&wanted, peers, effort)?;
+    say(&report::table(&results, effort));
     let path = report::write_json(&results, effort)?;
     say(&format!("the same as JSON: {}", path.display()));
     Ok(())

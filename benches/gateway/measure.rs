@@ -1,20 +1,19 @@
-//! The five systems, and what is measured of each.
+//! The systems, and what is measured of each.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
 use crate::backstory::{Backstory, KeyStore, Store};
 use crate::client::{KeyRing, Target};
+use crate::peers::{self, Peer};
 use crate::process::Process;
 use crate::prompts::Prompts;
 use crate::{Effort, Result, bare, load, say, streams, upstream};
 
-/// Requests a second in the open loop, as the goals say.
-pub(crate) const RATE: u32 = 1_000;
-pub(crate) const OPEN_STREAMS: usize = 500;
-/// Of the system with limits, as its goal says.
+/// Open streams of the system with limits, as its goal says.
 pub(crate) const OPEN_STREAMS_LIMITED: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +23,13 @@ pub(crate) enum System {
     MemoryOff,
     Limits,
     MemoryOn,
+    Of(Peer),
 }
 
 impl System {
-    pub(crate) const ALL: [Self; 5] = [Self::Direct, Self::Bare, Self::MemoryOff, Self::Limits, Self::MemoryOn];
+    /// What is measured when nothing else is said.
+    pub(crate) const OURS: [Self; 5] = [Self::Direct, Self::Bare, Self::MemoryOff, Self::Limits, Self::MemoryOn];
+    pub(crate) const PEERS: [Self; 2] = [Self::Of(Peer::LiteLlm), Self::Of(Peer::Portkey)];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -36,17 +38,18 @@ impl System {
             Self::MemoryOff => "memory-off",
             Self::Limits => "limits",
             Self::MemoryOn => "memory-on",
+            Self::Of(Peer::LiteLlm) => "litellm",
+            Self::Of(Peer::Portkey) => "portkey",
         }
     }
 
-    /// How many streams are held open to see what memory they take.
-    pub(crate) fn open_streams(self) -> usize {
-        if self == Self::Limits { OPEN_STREAMS_LIMITED } else { OPEN_STREAMS }
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Self::Of(_))
     }
 
     /// Reads `direct,bare,…`.
     pub(crate) fn parse_list(list: &str) -> Result<Vec<Self>> {
-        let find = |name: &str| Self::ALL.into_iter().find(|system| system.name() == name);
+        let find = |name: &str| Self::OURS.into_iter().chain(Self::PEERS).find(|system| system.name() == name);
         list.split(',').map(|name| find(name).ok_or_else(|| format!("no such system: {name}").into())).collect()
     }
 }
@@ -56,6 +59,8 @@ impl System {
 struct Prepared {
     episodes: Option<Store>,
     keys: Option<KeyStore>,
+    /// Where the gateways of others are installed.
+    peers: Option<PathBuf>,
 }
 
 /// One system while it runs.
@@ -64,16 +69,17 @@ enum Running {
     Direct(Target),
     Bare(Process, Target),
     Backstory(Backstory),
+    Peer(peers::Started),
 }
 
 impl Running {
     fn start(system: System, upstream: &str, prepared: &Prepared) -> Result<Self> {
         let keys = KeyRing::one("sk-bench");
         Ok(match system {
-            System::Direct => Self::Direct(Target { address: upstream.to_owned(), keys }),
+            System::Direct => Self::Direct(Target::new(upstream, keys)),
             System::Bare => {
                 let process = Process::start_role(bare::ROLE, &[upstream])?;
-                let target = Target { address: process.address.clone(), keys };
+                let target = Target::new(&process.address, keys);
                 Self::Bare(process, target)
             }
             System::MemoryOff => Self::Backstory(Backstory::start(upstream, "off", None)?),
@@ -85,6 +91,11 @@ impl Running {
                 let data = prepared.episodes.as_ref().ok_or("the store was not prepared")?.data();
                 Self::Backstory(Backstory::start(upstream, "on", Some(&data))?)
             }
+            System::Of(peer) => {
+                let installed =
+                    prepared.peers.as_deref().ok_or("where the gateways of others are is not said: --peers FOLDER")?;
+                Self::Peer(peer.start(installed, upstream)?)
+            }
         })
     }
 
@@ -92,6 +103,7 @@ impl Running {
         match self {
             Self::Direct(target) | Self::Bare(_, target) => target,
             Self::Backstory(backstory) => &backstory.target,
+            Self::Peer(peer) => &peer.target,
         }
     }
 
@@ -101,6 +113,7 @@ impl Running {
             Self::Direct(_) => None,
             Self::Bare(process, _) => Some(process),
             Self::Backstory(backstory) => Some(&backstory.process),
+            Self::Peer(peer) => Some(&peer.process),
         }
     }
 }
@@ -126,7 +139,7 @@ pub(crate) struct Measured {
     pub(crate) latency: Rounds,
     pub(crate) first_token: Rounds,
     pub(crate) token: Rounds,
-    /// Resident memory in bytes: after the start (episodes loaded), and while 500 streams were open.
+    /// Resident memory in bytes: after the start (episodes loaded), and while many streams were open.
     pub(crate) idle_bytes: Option<u64>,
     pub(crate) streaming_bytes: Option<u64>,
 }
@@ -147,7 +160,8 @@ impl Measured {
 }
 
 /// What is measured in one go. Each starts on a fresh process, so that no measurement pays for what another has left
-/// behind: with memory on, every request adds to the scope.
+/// behind: with memory on, every request adds to the scope. Gateways of others keep nothing and take half a minute to start,
+/// so they are started once, and idle while others have their turn.
 #[derive(Clone, Copy, Debug)]
 enum Block {
     Small,
@@ -161,10 +175,10 @@ impl Block {
 }
 
 /// Measures the systems in turn.
-pub(crate) fn all(systems: &[System], effort: Effort) -> Result<Vec<Measured>> {
+pub(crate) fn all(systems: &[System], peers: Option<PathBuf>, effort: Effort) -> Result<Vec<Measured>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let upstream = Process::start_role(upstream::ROLE, &[])?;
-    let mut prepared = Prepared::default();
+    let mut prepared = Prepared { peers, ..Prepared::default() };
     if systems.contains(&System::MemoryOn) {
         say(&format!("adding {} episodes", effort.episodes));
         prepared.episodes = Some(runtime.block_on(Store::with_episodes(&upstream.address, effort.episodes))?);
@@ -174,16 +188,37 @@ pub(crate) fn all(systems: &[System], effort: Effort) -> Result<Vec<Measured>> {
         prepared.keys = Some(runtime.block_on(KeyStore::with_keys(&upstream.address, effort.keys))?);
     }
     let mut results: Vec<Measured> = systems.iter().copied().map(Measured::new).collect();
+    let mut kept: Vec<Option<Running>> = Vec::new();
+    for measured in &mut results {
+        kept.push(match measured.system.is_peer() {
+            true => Some(start_peer(measured, &upstream.address, &prepared)?),
+            false => None,
+        });
+    }
     for round in 1..=effort.rounds {
         for block in Block::ALL {
-            for measured in &mut results {
+            for (measured, kept) in results.iter_mut().zip(&kept) {
                 say(&format!("round {round} of {}: {block:?}, {}", effort.rounds, measured.system.name()));
-                let running = Running::start(measured.system, &upstream.address, &prepared)?;
-                measure(block, &runtime, &running, effort, measured)?;
+                let fresh = match kept {
+                    Some(_) => None,
+                    None => Some(Running::start(measured.system, &upstream.address, &prepared)?),
+                };
+                if let Some(running) = fresh.as_ref().or(kept.as_ref()) {
+                    measure(block, &runtime, running, effort, measured)?;
+                }
             }
         }
     }
     Ok(results)
+}
+
+/// Its memory is looked at now: later it is no longer as after the start.
+fn start_peer(measured: &mut Measured, upstream: &str, prepared: &Prepared) -> Result<Running> {
+    say(&format!("starting {}", measured.system.name()));
+    let running = Running::start(measured.system, upstream, prepared)?;
+    settle(&running)?;
+    measured.idle_bytes = running.process().map(Process::resident).transpose()?;
+    Ok(running)
 }
 
 fn measure(block: Block, runtime: &Runtime, system: &Running, effort: Effort, into: &mut Measured) -> Result<()> {
@@ -196,15 +231,16 @@ fn measure(block: Block, runtime: &Runtime, system: &Running, effort: Effort, in
         }
         Block::FixedRate => {
             let prompts = Arc::new(Prompts::small("fixed"));
-            runtime.block_on(load::fixed_rate(target, &prompts, RATE, effort.warm_up))?;
-            let latencies = runtime.block_on(load::fixed_rate(target, &prompts, RATE, effort.fixed_rate))?;
+            runtime.block_on(load::fixed_rate(target, &prompts, effort.rate, effort.warm_up))?;
+            let latencies = runtime.block_on(load::fixed_rate(target, &prompts, effort.rate, effort.fixed_rate))?;
             into.latency.push(latencies);
             Ok(())
         }
         Block::Streams => {
-            memory(runtime, system, into)?;
+            memory(runtime, system, effort, into)?;
             let prompts = Arc::new(Prompts::small("stream-50-10"));
-            let delays = runtime.block_on(streams::delays(target, &prompts, effort.streams))?;
+            let delays =
+                runtime.block_on(streams::delays(target, &prompts, effort.streams_at_a_time, effort.streams))?;
             into.first_token.push(delays.first);
             into.token.push(delays.token);
             Ok(())
@@ -222,8 +258,10 @@ fn saturation(
     runtime.block_on(load::saturate(system.target(), prompts, effort.warm_up))?;
     settle(system)?;
     let before = system.process().map(Process::cpu).transpose()?;
+    let start = Instant::now();
     let requests = runtime.block_on(load::saturate(system.target(), prompts, effort.saturation))? as f64;
-    into.requests_per_second.push(requests / effort.saturation.as_secs_f64());
+    // A slow system answers its last requests long after the end.
+    into.requests_per_second.push(requests / start.elapsed().as_secs_f64());
     settle(system)?;
     if let (Some(process), Some(before)) = (system.process(), before) {
         into.cpu_micros.push((process.cpu()? - before).as_secs_f64() * 1e6 / requests);
@@ -232,12 +270,15 @@ fn saturation(
 }
 
 /// Resident memory before any load, then with open streams.
-fn memory(runtime: &Runtime, system: &Running, into: &mut Measured) -> Result<()> {
+fn memory(runtime: &Runtime, system: &Running, effort: Effort, into: &mut Measured) -> Result<()> {
     let Some(process) = system.process() else { return Ok(()) };
     settle(system)?;
-    into.idle_bytes = Some(process.resident()?);
+    if !into.system.is_peer() {
+        into.idle_bytes = Some(process.resident()?);
+    }
     let prompts = Arc::new(Prompts::small("hold"));
-    let open = runtime.block_on(streams::hold_open(system.target(), &prompts, into.system.open_streams()))?;
+    let count = if into.system == System::Limits { OPEN_STREAMS_LIMITED } else { effort.open_streams };
+    let open = runtime.block_on(streams::hold_open(system.target(), &prompts, count))?;
     into.streaming_bytes = Some(process.resident()?);
     drop(open);
     settle(system)

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -41,13 +42,7 @@ impl Process {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let alive = child.stdin.take();
-        let (sender, lines) = mpsc::sync_channel(64);
-        if let Some(stdout) = child.stdout.take() {
-            forward_lines(stdout, sender.clone());
-        }
-        if let Some(stderr) = child.stderr.take() {
-            forward_lines(stderr, sender);
-        }
+        let lines = lines_of(&mut child);
         let mut process = Self { child, _alive: alive, address: String::new() };
         let deadline = Instant::now() + START_TIMEOUT;
         let mut said = String::new();
@@ -62,13 +57,39 @@ impl Process {
         Err(format!("{name} did not say where it listens; it said:\n{said}").into())
     }
 
-    /// CPU time that the process has used so far, in user and in system mode.
+    /// Starts a program that was told to listen at an address, and waits until it does.
+    pub(crate) fn start_at(mut command: Command, address: String, patience: Duration) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let lines = lines_of(&mut child);
+        let mut process = Self { child, _alive: None, address };
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline && process.child.try_wait()?.is_none() {
+            if TcpStream::connect(&process.address).is_ok() {
+                return Ok(process);
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        let said: Vec<String> = lines.try_iter().collect();
+        Err(format!("{name} does not listen at {}; it said:\n{}", process.address, said.join("\n")).into())
+    }
+
+    /// CPU time that the process and those that it started have used so far, in user and in system mode.
     pub(crate) fn cpu(&self) -> Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The second field is the name in parentheses, which may hold spaces; utime and stime are fields 14 and 15.
-        let fields = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default().split_whitespace();
-        let ticks: u32 = fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum();
+        let mut ticks = cpu_ticks(self.child.id())?;
+        // One that has just ended is counted by its parent.
+        ticks += self.descendants().into_iter().filter_map(|id| cpu_ticks(id).ok()).sum::<u32>();
         Ok(TICK * ticks)
+    }
+
+    fn descendants(&self) -> Vec<u32> {
+        let mut found = children(self.child.id());
+        let mut next = 0;
+        while let Some(id) = found.get(next) {
+            found.extend(children(*id));
+            next += 1;
+        }
+        found
     }
 
     /// Waits until the process has nothing left to do (work after the replies counts too), for 15 s at most.
@@ -84,13 +105,33 @@ impl Process {
         Ok(())
     }
 
-    /// Resident memory in bytes.
+    /// Resident memory in bytes, with that of the processes that it started.
     pub(crate) fn resident(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-        let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(kibibytes * 1024)
+        let own = resident(self.child.id())?;
+        Ok(own + self.descendants().into_iter().filter_map(|id| resident(id).ok()).sum::<u64>())
     }
+}
+
+/// Of a process, and of its children that have ended.
+fn cpu_ticks(id: u32) -> Result<u32> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
+    // The second field is the name in parentheses, which may hold spaces; utime, stime, cutime and cstime are fields 14 to 17.
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default().split_whitespace();
+    Ok(fields.skip(11).take(4).filter_map(|field| field.parse::<u32>().ok()).sum())
+}
+
+fn resident(id: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kibibytes * 1024)
+}
+
+/// The children of all threads of a process; none when it has ended.
+fn children(id: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>()).collect()
 }
 
 impl Drop for Process {
@@ -98,6 +139,18 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a child says on either output.
+fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::sync_channel(64);
+    if let Some(stdout) = child.stdout.take() {
+        forward_lines(stdout, sender.clone());
+    }
+    if let Some(stderr) = child.stderr.take() {
+        forward_lines(stderr, sender);
+    }
+    lines
 }
 
 /// Reads to the end, so that the child never blocks on a full pipe; lines that nobody waits for any more are dropped.

@@ -83,7 +83,7 @@ impl Prompts {
 
     fn new(model: &str, messages: &[Value]) -> Self {
         let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
-        // `model` comes first: the upstream looks for it at the start only.
+        // `model` comes first: the upstream searches for it.
         let stream = model != "fixed";
         let head = format!(
             r#"{{"model":"{model}","stream":{stream},"temperature":0.7,"messages":[{},{{"role":"user","content":""#,

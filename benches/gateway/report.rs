@@ -7,29 +7,30 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::measure::{Measured, OPEN_STREAMS, OPEN_STREAMS_LIMITED, RATE, Rounds, Saturation, System};
-use crate::{Effort, Result};
+use crate::goals::{Goal, goals};
+use crate::measure::{Measured, OPEN_STREAMS_LIMITED, Rounds, Saturation, System};
+use crate::{Effort, Result, beside};
 
 /// One system's numbers, each a median over the rounds or a percentile over all requests.
 #[derive(Clone, Debug)]
-struct Row {
-    system: System,
-    small_rate: f64,
-    small_cpu: f64,
-    history_rate: f64,
-    history_cpu: f64,
-    latency: Percentiles,
-    first_token: Percentiles,
-    token: Percentiles,
-    idle_mb: Option<f64>,
-    streaming_mb: Option<f64>,
+pub(crate) struct Row {
+    pub(crate) system: System,
+    pub(crate) small_rate: f64,
+    pub(crate) small_cpu: f64,
+    pub(crate) history_rate: f64,
+    pub(crate) history_cpu: f64,
+    pub(crate) latency: Percentiles,
+    pub(crate) first_token: Percentiles,
+    pub(crate) token: Percentiles,
+    pub(crate) idle_mb: Option<f64>,
+    pub(crate) streaming_mb: Option<f64>,
 }
 
 /// In microseconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Percentiles {
-    p50: f64,
-    p99: f64,
+pub(crate) struct Percentiles {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
 }
 
 impl Percentiles {
@@ -45,7 +46,7 @@ impl Percentiles {
     }
 
     /// What a system adds to the direct way.
-    fn added(self, direct: Self) -> Self {
+    pub(crate) fn added(self, direct: Self) -> Self {
         Self { p50: self.p50 - direct.p50, p99: self.p99 - direct.p99 }
     }
 
@@ -85,79 +86,13 @@ fn rows(results: &[Measured]) -> Vec<Row> {
     results.iter().map(row).collect()
 }
 
-/// A goal of the project, and what was reached.
-#[derive(Debug)]
-struct Goal {
-    what: String,
-    value: f64,
-    limit: f64,
-    unit: &'static str,
-}
-
-impl Goal {
-    /// `None` where the bare proxy itself seemed to add nothing: then the machine was too busy to tell.
-    fn reached(&self) -> Option<bool> {
-        (self.value.is_finite() && self.value >= 0.0).then_some(self.value <= self.limit)
-    }
-
-    fn verdict(&self) -> &'static str {
-        match self.reached() {
-            Some(true) => "reached",
-            Some(false) => "MISSED",
-            None => "unclear: the machine was too busy",
-        }
-    }
-}
-
-/// A ratio to what the bare proxy adds; none where that is not above zero.
-fn ratio(value: f64, bare: f64) -> f64 {
-    if bare > 0.0 { value.max(0.0) / bare } else { f64::NAN }
-}
-
-fn find(rows: &[Row], system: System) -> Option<&Row> {
+pub(crate) fn find(rows: &[Row], system: System) -> Option<&Row> {
     rows.iter().find(|row| row.system == system)
 }
 
-/// The goals that can be judged with what was measured.
-fn goals(rows: &[Row]) -> Vec<Goal> {
-    let mut goals = Vec::new();
-    let (Some(direct), Some(bare)) = (find(rows, System::Direct), find(rows, System::Bare)) else { return goals };
-    let mut goal = |row: &Row, what: &str, value: f64, limit: f64, unit: &'static str| {
-        goals.push(Goal { what: format!("{}: {what}", row.system.name()), value, limit, unit });
-    };
-    let bare_added = bare.latency.added(direct.latency);
-    if let Some(off) = find(rows, System::MemoryOff) {
-        let added = off.latency.added(direct.latency);
-        goal(off, "CPU, small", off.small_cpu / bare.small_cpu, 2.0, "x bare");
-        goal(off, "CPU, 100 KB history", off.history_cpu / bare.history_cpu, 2.0, "x bare");
-        goal(off, "added p50", ratio(added.p50, bare_added.p50), 2.0, "x bare");
-        goal(off, "added p99", ratio(added.p99, bare_added.p99), 2.0, "x bare");
-    }
-    if let (Some(limits), Some(off)) = (find(rows, System::Limits), find(rows, System::MemoryOff)) {
-        goal(limits, "CPU, small", limits.small_cpu / off.small_cpu, 1.05, "x off");
-        goal(limits, "CPU, 100 KB history", limits.history_cpu / off.history_cpu, 1.05, "x off");
-        goal(limits, "requests/s, small", off.small_rate / limits.small_rate, 1.05, "x fewer");
-        goal(limits, "memory, 1,000 streams", limits.streaming_mb.unwrap_or_default(), 200.0, "MB");
-    }
-    if let Some(on) = find(rows, System::MemoryOn) {
-        let added = on.latency.added(direct.latency);
-        goal(on, "CPU, small", on.small_cpu / bare.small_cpu, 8.0, "x bare");
-        goal(on, "added p50", added.p50.max(0.0) / 1e3, 0.6, "ms");
-        goal(on, "added p99", added.p99.max(0.0) / 1e3, 5.0, "ms");
-    }
-    for row in rows.iter().filter(|row| matches!(row.system, System::MemoryOff | System::MemoryOn)) {
-        goal(row, "first token p50", row.first_token.p50 / bare.first_token.p50, 1.5, "x bare");
-        goal(row, "first token p99", row.first_token.p99 / bare.first_token.p99, 1.5, "x bare");
-        goal(row, "token delay p50", row.token.p50 / bare.token.p50, 1.5, "x bare");
-        goal(row, "token delay p99", row.token.p99 / bare.token.p99, 1.5, "x bare");
-        goal(row, "memory, idle", row.idle_mb.unwrap_or_default(), 60.0, "MB");
-        goal(row, "memory, 500 streams", row.streaming_mb.unwrap_or_default(), 100.0, "MB");
-    }
-    goals
-}
-
 /// The tables for a person.
-pub(crate) fn table(results: &[Measured]) -> String {
+pub(crate) fn table(results: &[Measured], effort: Effort) -> String {
+    let Effort { rate, open_streams, .. } = effort;
     let rows = rows(results);
     let direct = find(&rows, System::Direct).map(|row| row.latency).unwrap_or_default();
     let bare = find(&rows, System::Bare);
@@ -179,17 +114,18 @@ pub(crate) fn table(results: &[Measured]) -> String {
     numbers("small: CPU us/request", &|row| own(row, row.small_cpu));
     numbers("100 KB: requests/s", &|row| Some(row.history_rate));
     numbers("100 KB: CPU us/request", &|row| own(row, row.history_cpu));
-    numbers(&format!("{RATE}/s: p50 us"), &|row| Some(row.latency.p50));
-    numbers(&format!("{RATE}/s: p99 us"), &|row| Some(row.latency.p99));
-    numbers(&format!("{RATE}/s: added p50 us"), &|row| own(row, row.latency.added(direct).p50));
-    numbers(&format!("{RATE}/s: added p99 us"), &|row| own(row, row.latency.added(direct).p99));
+    numbers(&format!("{rate}/s: p50 us"), &|row| Some(row.latency.p50));
+    numbers(&format!("{rate}/s: p99 us"), &|row| Some(row.latency.p99));
+    numbers(&format!("{rate}/s: added p50 us"), &|row| own(row, row.latency.added(direct).p50));
+    numbers(&format!("{rate}/s: added p99 us"), &|row| own(row, row.latency.added(direct).p99));
     numbers("first token: p50 us", &|row| Some(row.first_token.p50));
     numbers("first token: p99 us", &|row| Some(row.first_token.p99));
     numbers("token delay: p50 us", &|row| Some(row.token.p50));
     numbers("token delay: p99 us", &|row| Some(row.token.p99));
     numbers("memory idle: MB", &|row| row.idle_mb);
-    numbers(&format!("memory, {OPEN_STREAMS}* streams: MB"), &|row| row.streaming_mb);
+    numbers(&format!("memory, {open_streams}* streams: MB"), &|row| row.streaming_mb);
     let _ = writeln!(text, "* limits: {OPEN_STREAMS_LIMITED}\n");
+    text.push_str(&beside::table(&rows));
     for goal in goals(&rows) {
         let Goal { what, value, limit, unit } = &goal;
         let _ = writeln!(text, "{what:<36} {value:>8.2} {unit:<7} limit {limit:>6.2}   {}", goal.verdict());
@@ -197,7 +133,7 @@ pub(crate) fn table(results: &[Measured]) -> String {
     text
 }
 
-fn line(text: &mut String, what: &str, cells: impl Iterator<Item = String>) {
+pub(crate) fn line(text: &mut String, what: &str, cells: impl Iterator<Item = String>) {
     let _ = write!(text, "{what:<26}");
     for cell in cells {
         let _ = write!(text, " {cell:>22}");
@@ -205,7 +141,7 @@ fn line(text: &mut String, what: &str, cells: impl Iterator<Item = String>) {
     text.push('\n');
 }
 
-/// Writes `target/bench-gateway.json` and returns its path.
+/// Writes `target/bench-gateway.json`, or `target/bench-peers.json` with gateways of others, and returns its path.
 pub(crate) fn write_json(results: &[Measured], effort: Effort) -> Result<PathBuf> {
     let rows = rows(results);
     let systems: Vec<Value> = rows
@@ -230,13 +166,16 @@ pub(crate) fn write_json(results: &[Measured], effort: Effort) -> Result<PathBuf
         .collect();
     let report = json!({
         "rounds": effort.rounds,
-        "fixed_rate_per_second": RATE,
-        "open_streams": OPEN_STREAMS,
+        "fixed_rate_per_second": effort.rate,
+        "streams_at_a_time": effort.streams_at_a_time,
+        "open_streams": effort.open_streams,
         "episodes": effort.episodes,
         "systems": systems,
+        "factors": beside::json(&rows),
         "goals": goals,
     });
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/bench-gateway.json");
+    let name = if rows.iter().any(|row| row.system.is_peer()) { "bench-peers.json" } else { "bench-gateway.json" };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(name);
     fs::create_dir_all(path.parent().ok_or("no folder for the report")?)?;
     fs::write(&path, serde_json::to_string_pretty(&report)?)?;
     Ok(path)

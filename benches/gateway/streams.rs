@@ -1,4 +1,4 @@
-//! Streams: how long the first token and every later one are under way, and what 500 open streams cost.
+//! Streams: how long the first token and every later one are under way, and what open streams cost.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +14,6 @@ use crate::client::{Connection, Target, wall_clock_nanos};
 use crate::load::CHAT;
 use crate::prompts::Prompts;
 
-/// Streams at a time, each with a token every 10 ms: 2,000 tokens a second.
-const AT_A_TIME: u32 = 20;
 /// Between the starts of two streams, so that neither starts nor tokens fall on the same instant.
 const STAGGER: Duration = Duration::from_millis(27);
 
@@ -27,11 +25,16 @@ pub(crate) struct Delays {
     pub(crate) token: Vec<Duration>,
 }
 
-/// Reads paced streams until `duration` is over.
-pub(crate) async fn delays(target: &Target, prompts: &Arc<Prompts>, duration: Duration) -> Result<Delays> {
+/// Reads paced streams, so many at a time, until `duration` is over.
+pub(crate) async fn delays(
+    target: &Target,
+    prompts: &Arc<Prompts>,
+    at_a_time: u32,
+    duration: Duration,
+) -> Result<Delays> {
     let end = Instant::now() + duration;
     let mut clients = JoinSet::new();
-    for n in 0..AT_A_TIME {
+    for n in 0..at_a_time {
         let mut connection = Connection::open(target).await?;
         let prompts = Arc::clone(prompts);
         clients.spawn(async move {

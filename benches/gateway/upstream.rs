@@ -14,6 +14,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use memchr::memmem;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
@@ -73,10 +74,15 @@ async fn answer(request: Request<Incoming>) -> std::result::Result<Response<Body
     Ok(response)
 }
 
-/// Looks at the start of the body only, where our own load generator writes the model.
+/// Our own load generator writes the model first; gateways that write the request anew do so wherever they like.
+fn model(body: &[u8]) -> Option<&str> {
+    const MEMBER: &[u8] = br#""model":"#;
+    let value = body[memmem::find(body, MEMBER)? + MEMBER.len()..].trim_ascii_start().strip_prefix(b"\"")?;
+    std::str::from_utf8(value.split(|byte| *byte == b'"').next()?).ok()
+}
+
 fn script(body: &[u8]) -> Script {
-    let start = String::from_utf8_lossy(&body[..body.len().min(200)]);
-    let model = start.split_once(r#""model":""#).and_then(|(_, rest)| rest.split('"').next()).unwrap_or_default();
+    let model = model(body).unwrap_or_default();
     if model == "hold" {
         return Script::Hold;
     }
