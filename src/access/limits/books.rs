@@ -114,8 +114,10 @@ async fn write_group(store: &dyn BudgetStore, group: &[Arc<Meter>], now: Time) -
         }
     }
     let totals = if uses.is_empty() { Vec::new() } else { store.add_budget_use(&uses, now).await? };
+    // Who asked the store before this may have heard less.
+    let heard = Instant::now();
     for ((meter, unwritten), total) in written.iter().zip(totals) {
-        meter.lock().ledger.written(unwritten, total);
+        meter.lock().ledger.written(unwritten, total, heard);
     }
     let mut unwritten = Vec::new();
     for meter in group {

@@ -1,8 +1,13 @@
 //! What was used of days and months: counted in whole tokens and billionths of a dollar, kept in the store.
 
+use std::time::{Duration, Instant};
+
 use super::period::Period;
 use crate::base::{MAX_FIGURE, MAX_SUM};
 use crate::store::BudgetTotal;
+
+/// For so long it is taken to be known what the store says: then other processes may have written.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// What one account has used, by day and month. Only periods that were read from the store are in it, and of those that
 /// are over only what is not written yet.
@@ -15,6 +20,8 @@ struct Entry {
     period: Period,
     tokens: Amount,
     nanos: Amount,
+    /// When the store said it last.
+    at: Instant,
 }
 
 /// A sum, as far as it is in the store and beyond.
@@ -67,16 +74,27 @@ impl Amount {
 }
 
 impl Ledger {
-    /// Whether what was used in a period is known.
+    /// Whether it is known what was used in a period, by this process at least.
     pub(super) fn knows(&self, period: Period) -> bool {
         self.0.iter().any(|entry| entry.period == period)
     }
 
-    /// Takes in what the store says of a period that was not known.
-    pub(super) fn learn(&mut self, period: Period, total: BudgetTotal) {
-        if !self.knows(period) {
-            let stored = |stored| Amount { stored, unwritten: 0 };
-            self.0.push(Entry { period, tokens: stored(total.tokens), nanos: stored(total.nanos) });
+    /// Whether it is known what was used in a period, by all processes and a moment before `now`.
+    pub(super) fn is_fresh(&self, period: Period, now: Instant) -> bool {
+        self.0.iter().any(|entry| entry.period == period && now.saturating_duration_since(entry.at) < FRESH)
+    }
+
+    /// Takes in what the store says of a period, which was asked at `asked`. What was heard of it since then is newer.
+    pub(super) fn learn(&mut self, period: Period, total: BudgetTotal, asked: Instant) {
+        match self.0.iter_mut().find(|entry| entry.period == period) {
+            Some(entry) if entry.at > asked => {}
+            Some(entry) => {
+                (entry.tokens.stored, entry.nanos.stored, entry.at) = (total.tokens, total.nanos, asked);
+            }
+            None => {
+                let stored = |stored| Amount { stored, unwritten: 0 };
+                self.0.push(Entry { period, tokens: stored(total.tokens), nanos: stored(total.nanos), at: asked });
+            }
         }
     }
 
@@ -105,10 +123,11 @@ impl Ledger {
     }
 
     /// Notes that something was written, and what the store says now.
-    pub(super) fn written(&mut self, written: &Unwritten, total: BudgetTotal) {
+    pub(super) fn written(&mut self, written: &Unwritten, total: BudgetTotal, now: Instant) {
         if let Some(entry) = self.0.iter_mut().find(|entry| entry.period == written.period) {
             entry.tokens = Amount { stored: total.tokens, unwritten: entry.tokens.unwritten - written.tokens };
             entry.nanos = Amount { stored: total.nanos, unwritten: entry.nanos.unwritten - written.nanos };
+            entry.at = now;
         }
     }
 
@@ -143,11 +162,11 @@ mod tests {
 
     #[test]
     fn what_the_store_knew_counts_and_is_not_written_again() {
-        let mut ledger = Ledger::default();
-        ledger.learn(DAY, total(100));
+        let (mut ledger, now) = (Ledger::default(), Instant::now());
+        ledger.learn(DAY, total(100), now);
         ledger.change(DAY, used(0), used(7));
         // Another request found the period unknown at the same time.
-        ledger.learn(DAY, total(100));
+        ledger.learn(DAY, total(100), now);
         assert_eq!(ledger.used(DAY), used(107));
         let unwritten: Vec<_> = ledger.unwritten().collect();
         assert_eq!(unwritten, [Unwritten { period: DAY, tokens: 7, nanos: 70 }]);
@@ -156,26 +175,43 @@ mod tests {
     #[test]
     fn what_others_wrote_comes_back_with_a_write_and_what_came_meanwhile_stays_unwritten() {
         let mut ledger = Ledger::default();
-        ledger.learn(DAY, total(0));
+        ledger.learn(DAY, total(0), Instant::now());
         ledger.change(DAY, used(0), used(5));
         let written = ledger.unwritten().next().unwrap();
         ledger.change(DAY, used(0), used(2));
-        ledger.written(&written, total(5 + 50));
+        ledger.written(&written, total(5 + 50), Instant::now());
         assert_eq!(ledger.used(DAY), used(57));
         assert_eq!(ledger.unwritten().next(), Some(Unwritten { period: DAY, tokens: 2, nanos: 20 }));
+    }
+
+    #[test]
+    fn what_others_wrote_is_looked_up_after_a_while_and_never_replaces_what_is_newer() {
+        let (mut ledger, now) = (Ledger::default(), Instant::now());
+        let later = |millis| now + Duration::from_millis(millis);
+        ledger.learn(DAY, total(0), now);
+        ledger.change(DAY, used(0), used(5));
+        assert!(ledger.is_fresh(DAY, later(999)) && !ledger.is_fresh(DAY, later(1_000)));
+        ledger.learn(DAY, total(50), later(1_000));
+        assert_eq!(ledger.used(DAY), used(55));
+        assert!(ledger.is_fresh(DAY, later(1_500)));
+        // What was asked before this was written came in after it.
+        let written = ledger.unwritten().next().unwrap();
+        ledger.written(&written, total(55), later(2_010));
+        ledger.learn(DAY, total(50), later(2_000));
+        assert_eq!(ledger.used(DAY), used(55));
     }
 
     #[test]
     fn a_period_that_is_over_is_kept_until_it_is_written() {
         let mut ledger = Ledger::default();
         let next = Period::Day(20_001);
-        ledger.learn(DAY, total(0));
-        ledger.learn(next, total(0));
+        ledger.learn(DAY, total(0), Instant::now());
+        ledger.learn(next, total(0), Instant::now());
         ledger.change(DAY, used(0), used(5));
         ledger.keep_only([next, Period::Month(1)]);
         assert!(ledger.knows(DAY));
         let written = ledger.unwritten().next().unwrap();
-        ledger.written(&written, total(5));
+        ledger.written(&written, total(5), Instant::now());
         ledger.keep_only([next, Period::Month(1)]);
         assert!(!ledger.knows(DAY) && ledger.knows(next));
     }
@@ -185,14 +221,14 @@ mod tests {
         #[test]
         fn nothing_is_lost_or_counted_twice(steps in prop::collection::vec((0..1_000_u64, 0..1_000_u64, any::<bool>()), 0..60)) {
             let mut ledger = Ledger::default();
-            ledger.learn(DAY, total(0));
+            ledger.learn(DAY, total(0), Instant::now());
             let (mut store, mut sum) = (0_i64, 0);
             for (estimate, actual, write) in steps {
                 ledger.change(DAY, used(0), used(estimate));
                 let unwritten = ledger.unwritten().next();
                 if let Some(unwritten) = unwritten.filter(|_| write) {
                     store += unwritten.tokens;
-                    ledger.written(&unwritten, total(u64::try_from(store).unwrap()));
+                    ledger.written(&unwritten, total(u64::try_from(store).unwrap()), Instant::now());
                 }
                 ledger.change(DAY, used(estimate), used(actual));
                 sum += actual;

@@ -4,7 +4,7 @@
 //! better on its way, and settles what it used in the end. Minutes are counted by the monotone clock and held in this
 //! process alone; days and months by the calendar in UTC, in whole tokens and billionths of a dollar, and written to the
 //! store every second: kill -9 forgets what was settled in the last second, and counts what was running as it was
-//! reserved. Processes over one store learn of each other's use with each write.
+//! reserved. Processes over one store learn of each other's use after two seconds: one until it is written, one until it is read.
 //!
 //! Start with [`LimitTable`]: who has which account. `meter` is what one account uses, `hold` what one request holds.
 //! Nothing here knows how tokens are counted or what a model costs; it is told.
@@ -253,32 +253,37 @@ impl LimitTable {
         self.shards.iter().map(running).sum()
     }
 
-    /// Reads what was used of the days and months that are not known yet.
+    /// Reads what was used of the days and months that are not known, or were known last a while ago: other processes use them too.
     async fn read_budgets(&self, accounts: &Accounts) -> Result<(), GatewayError> {
-        let When { day, month, .. } = accounts.when;
+        let When { now, day, month, .. } = accounts.when;
         for account in accounts.iter().filter(|account| account.limits.last()) {
             if self.books.are_broken() {
                 return Err(no_books());
             }
-            let mut unknown: Vec<Period> = Vec::new();
-            {
+            let wanted = [(account.limits.of_day(), day), (account.limits.of_month(), month)];
+            let wanted = wanted.into_iter().filter_map(|(is_limited, period)| is_limited.then_some(period));
+            let asked: Vec<Period> = {
                 let state = account.meter.lock();
-                let wanted = [(account.limits.of_day(), day), (account.limits.of_month(), month)];
-                unknown.extend(wanted.iter().filter(|(of, p)| *of && !state.ledger.knows(*p)).map(|(_, p)| *p));
-            }
-            if unknown.is_empty() {
+                wanted.filter(|period| !state.ledger.is_fresh(*period, now)).collect()
+            };
+            if asked.is_empty() {
                 continue;
             }
-            let names: Vec<String> = unknown.iter().map(|period| period.name()).collect();
+            let names: Vec<String> = asked.iter().map(|period| period.name()).collect();
             let totals = match &self.store {
-                Some(store) => {
-                    store.budget_totals(&account.meter.name, &names).await.map_err(|e| no_books().with_source(e))?
-                }
-                None => vec![Default::default(); names.len()],
+                Some(store) => store.budget_totals(&account.meter.name, &names).await,
+                None => Ok(vec![Default::default(); names.len()]),
             };
             let mut state = account.meter.lock();
-            for (period, total) in unknown.into_iter().zip(totals) {
-                state.ledger.learn(period, total);
+            match totals {
+                Ok(totals) => {
+                    for (period, total) in asked.into_iter().zip(totals) {
+                        state.ledger.learn(period, total, now);
+                    }
+                }
+                // What this process knows holds until writing has failed for too long.
+                Err(_) if asked.iter().all(|period| state.ledger.knows(*period)) => {}
+                Err(error) => return Err(no_books().with_source(error)),
             }
         }
         Ok(())

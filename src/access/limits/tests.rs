@@ -223,9 +223,9 @@ async fn budgets_outlive_the_process_and_are_shared_with_each_write() {
     let second = place(Arc::clone(&store));
     assert!(second.spend(201).await.is_err());
     second.spend(150).await.unwrap();
-    // Until both have written, each knows its own.
-    first.spend(50).await.unwrap();
     second.table.write(second.at).await.unwrap();
+    // For a second each knows its own.
+    first.spend(50).await.unwrap();
     first.table.write(first.at).await.unwrap();
     assert!(first.spend(1).await.is_err());
 
@@ -236,6 +236,23 @@ async fn budgets_outlive_the_process_and_are_shared_with_each_write() {
     assert!(third.spend(1).await.is_err());
     third.at = Time::parse("2026-12-01T12:00:00Z").unwrap();
     third.spend(500).await.unwrap();
+}
+
+/// Who spends nothing learns of it too, though the store went away in between; so does who has not asked for long.
+#[tokio::test]
+async fn what_another_process_used_is_seen_after_a_second_by_who_only_asks() {
+    let store = sqlite().await;
+    let place = || Place::over(per_day(500), LimitRules::default(), Some(Arc::clone(&store)));
+    let (mut idle, busy) = (place(), place());
+    idle.accounts("ann").await.unwrap();
+    busy.spend(500).await.unwrap();
+    busy.table.write(busy.at).await.unwrap();
+    idle.now += Duration::from_secs(2);
+    idle.table.store = Some(Arc::new(Unreachable::new("down".to_owned())));
+    let left = idle.accounts("ann").await.unwrap().lock().standing().tokens.unwrap().remaining;
+    assert_eq!(left, 500);
+    idle.table.store = Some(Arc::clone(&store));
+    assert!(idle.spend(1).await.is_err());
 }
 
 /// kill -9: what runs counts as it was reserved.
