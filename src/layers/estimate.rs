@@ -58,8 +58,11 @@ fn reply(chat: &ChatRequest, call: &Call, fewest: Option<u64>, most: u64) -> u64
     one.min(most).saturating_mul(choices)
 }
 
-/// What is over the request's budget is cut, or refused: it is never sent.
+/// What is over the budget of a chat request is cut, or refused: it is never sent. Everything else is sent whole.
 fn capped(call: &Call, need: Need) -> Need {
+    if call.payload.chat().is_none() {
+        return need;
+    }
     let policy = Some(call.policy.max_input_tokens).filter(|&n| n > 0);
     let cap = [policy, call.budget_header].into_iter().flatten().min();
     Need { input: need.input.min(cap.map_or(u64::MAX, |n| n as u64)), ..need }

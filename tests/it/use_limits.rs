@@ -162,6 +162,17 @@ async fn what_can_never_pass_says_so_and_is_not_to_be_tried_again() {
     ask(&stack, ONE).await.must_be(200);
 }
 
+// Embeddings are sent whole, whatever budget a client names: they hold what they need.
+#[tokio::test]
+async fn no_client_talks_down_what_its_embeddings_need() {
+    let stack = Stack::of(Script::Model).keys(&key(ONE, "one", "tokens_per_minute = 500")).start().await;
+    let body = json!({"model": "mock", "input": "word ".repeat(600)});
+    let ask = stack.ask("POST", "/v1/embeddings").key(ONE).json(&body).header("x-backstory-budget", "1");
+    let error = refused(ask.send().await, "tokens", "rate_limit_exceeded");
+    assert!(error["message"].as_str().unwrap().contains("never pass"), "{error}");
+    assert_eq!(stack.upstream().accepted(), 0);
+}
+
 // What failed before a byte of the reply costs nothing but the request.
 #[tokio::test]
 async fn an_upstream_that_fails_costs_no_tokens() {
