@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 
 use super::meter::{Shortage, Wait};
 use super::standing::Standing;
@@ -45,7 +45,6 @@ pub(super) fn no_place(of: LimitOf) -> GatewayError {
         ErrorKind::Overloaded,
         format!("too many {} with limits of their own are active right now", plural(of)),
     )
-    .with_headers(HeaderMap::new())
     .with_retry_after(Duration::from_secs(5))
 }
 
