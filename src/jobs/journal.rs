@@ -4,7 +4,7 @@
 //! from a destructor). What goes through the outbox is booked in its transaction instead, and its line is given back.
 //!
 //! Rows wait a moment ([`JournalConfig::gather`]) for others, since a commit costs more than many rows: kill -9 loses what came in that moment. While the
-//! store fails the writer keeps its group and tries again; the queue fills, and then `reserve` refuses and counts.
+//! store fails the writer keeps its group and tries again; the queue fills, and what finds no line is lost, and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,14 +96,10 @@ pub fn journal(
 }
 
 impl Journal {
-    /// Reserves a line; never waits. `None` when all are taken, which is counted, or the writer has stopped.
+    /// Reserves a line; never waits. When all are taken, or the writer has stopped, it is one on which nothing can be written.
     #[must_use]
-    pub fn reserve(&self) -> Option<Line> {
-        let line = self.queue.clone().try_reserve_owned().ok().map(Line);
-        if line.is_none() {
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
-        }
-        line
+    pub fn reserve(&self) -> Line {
+        Line { place: self.queue.clone().try_reserve_owned().ok(), shared: Arc::clone(&self.shared) }
     }
 
     /// Resolves when all rows that were written before are in the store.
@@ -135,12 +131,23 @@ impl Journal {
 
 /// A reserved line. Dropping it gives it back.
 #[derive(Debug)]
-pub struct Line(mpsc::OwnedPermit<Entry>);
+pub struct Line {
+    /// `None` = all were taken.
+    place: Option<mpsc::OwnedPermit<Entry>>,
+    shared: Arc<Shared>,
+}
 
 impl Line {
-    /// Writes what an exchange used; never waits, so a destructor may call it.
+    /// Writes what an exchange used, or counts it as lost; never waits, so a destructor may call it.
     pub fn write(self, row: Box<UsageRow>) {
-        self.0.send(Entry::Row(row));
+        match self.place {
+            Some(place) => {
+                place.send(Entry::Row(row));
+            }
+            None => {
+                self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -290,7 +297,7 @@ mod tests {
 
     impl Fixture {
         fn write(&self, n: u32) {
-            self.journal.reserve().unwrap().write(Box::new(row(n, "k", None)));
+            self.journal.reserve().write(Box::new(row(n, "k", None)));
         }
 
         fn groups(&self) -> Vec<usize> {
@@ -354,13 +361,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_all_lines_are_taken_the_next_is_refused_and_counted() {
+    async fn when_all_lines_are_taken_what_would_be_written_on_the_next_is_lost_and_counted() {
         let f = fixture(JournalConfig { capacity: 2, ..hasty() }, Vec::new());
-        let lines: Vec<_> = (0..2).map(|_| f.journal.reserve().unwrap()).collect();
-        assert!(f.journal.reserve().is_none());
+        let lines: Vec<_> = (0..2).map(|_| f.journal.reserve()).collect();
+        // What is booked elsewhere gives its line back.
+        drop(f.journal.reserve());
+        assert_eq!(f.journal.health().lost_total, 0);
+        f.write(0);
         assert_eq!(f.journal.health().lost_total, 1);
         drop(lines);
-        assert!(f.journal.reserve().is_some());
+        f.write(1);
+        until(|| f.groups() == [1]).await;
+        assert_eq!(f.journal.health().lost_total, 1);
     }
 
     #[tokio::test]
@@ -388,7 +400,7 @@ mod tests {
     #[tokio::test]
     async fn the_end_waits_for_lines_that_are_still_open() {
         let f = fixture(patient(), Vec::new());
-        let open = f.journal.reserve().unwrap();
+        let open = f.journal.reserve();
         f.write(0);
         f.stop.cancel();
         until(|| f.groups() == [1]).await;
@@ -396,6 +408,7 @@ mod tests {
         f.tracker.close();
         f.tracker.wait().await;
         assert_eq!(f.groups(), [1, 1]);
-        assert!(f.journal.reserve().is_none());
+        f.write(2);
+        assert_eq!(f.journal.health().lost_total, 1);
     }
 }

@@ -32,7 +32,7 @@ pub struct Reservation {
     pub full: bool,
     /// What it took of the limits that it touches.
     pub taken: Taken,
-    /// A line of the journal, for what leaves nothing in the outbox; `None` = no books are kept, or there was no line.
+    /// A line of the journal, for what leaves nothing in the outbox; `None` = no books are kept.
     pub line: Option<Line>,
     /// Its place among the requests that run at a time; to be held until the reply's body ends.
     pub running: Option<Running>,
@@ -167,7 +167,7 @@ impl Stage<Call> for Reserve {
         let slot = outbox.and_then(Outbox::reserve);
         let full = outbox.is_some() && slot.is_none();
         let running = taken.running();
-        let line = self.journal.as_ref().and_then(Journal::reserve);
+        let line = self.journal.as_ref().map(Journal::reserve);
         Ok(Funded { call, reservation: Reservation { slot, full, taken, line, running } })
     }
 }
