@@ -1,8 +1,7 @@
-"""What the tests share: the gateway, the upstream behind it, SDK clients, and a marker that is unique to each test."""
+"""The gateway and its SDK clients."""
 
 import os
 import sys
-import uuid
 from pathlib import Path
 
 import openai
@@ -10,19 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import harness  # noqa: E402
-
-
-@pytest.fixture(scope="session")
-def upstream():
-    """The scripted upstream: the one that `run.py` started, or one of our own."""
-    if url := os.environ.get("UPSTREAM_URL"):
-        running = harness.Upstream.__new__(harness.Upstream)
-        running.url = url
-        yield running
-        return
-    running = harness.Upstream()
-    yield running
-    running.kill()
+from fixtures import marker, upstream, virtual  # noqa: E402, F401
 
 
 @pytest.fixture(scope="session")
@@ -34,23 +21,6 @@ def url(upstream):
     gateway = harness.Gateway(upstream=upstream.url, config=harness.PATIENT)
     yield gateway.url
     gateway.stop()
-
-
-@pytest.fixture(scope="session")
-def virtual(upstream):
-    """The address of a gateway with virtual keys."""
-    if url := os.environ.get("VIRTUAL_URL"):
-        yield url
-        return
-    gateway = harness.Gateway(config=harness.with_virtual_keys(upstream.url))
-    yield gateway.url
-    gateway.stop()
-
-
-@pytest.fixture
-def marker():
-    """A word that stands in this test's requests only."""
-    return f"marker{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
