@@ -109,7 +109,11 @@ fn banner(config: &Config, address: &str) -> String {
     let who = match (&config.default_subject, config.is_client_mode()) {
         (Some(subject), _) => format!("requests that name no user are taken to be from `{subject}`"),
         (None, true) => "requests that name no user (header x-backstory-user, or `user`) have no memory".to_owned(),
-        (None, false) => format!("{} keys; who a request is about follows the key's subject_from", config.keys.len()),
+        (None, false) => {
+            let n = config.keys.len();
+            let keys = if n == 1 { "key" } else { "keys" };
+            format!("{n} {keys}; who a request is about follows the key's subject_from")
+        }
     };
     let data = config.data_folder(&SystemEnv);
     format!(
