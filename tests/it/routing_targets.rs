@@ -119,6 +119,16 @@ async fn a_request_goes_to_a_target_that_holds_it_whole() {
     assert!(got.context("cut") > 0 && got.context("sent") <= 2000, "{}", got.header("x-backstory-context"));
 }
 
+// Design, doubt 7: an upstream's own error is worth more than our refusal to ask a later target.
+#[tokio::test]
+async fn an_upstreams_error_is_not_replaced_by_a_target_that_cannot_hold_the_request() {
+    let stack = two_targets("window = 60000", "window = 200").await;
+    let body = json!({"model": "chain", "messages": [{"role": "user", "content": "word ".repeat(2000)}]});
+    stack.upstreams[0].set_script(Script::As("mock-error-503"));
+    assert_eq!(ask(&stack, &body).await.must_be(503).header("x-backstory-target"), "p1/mock; attempts=1");
+    assert_eq!(stack.upstreams[1].accepted(), 0);
+}
+
 #[tokio::test]
 async fn the_fastest_target_goes_first_and_new_ones_are_tried() {
     let model = format!(

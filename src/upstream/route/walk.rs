@@ -164,11 +164,17 @@ impl<'a> Walk<'a> {
         if !self.may_hold(target, self.too_small) {
             return Ok(None);
         }
+        if self.is_spent(Duration::ZERO) {
+            self.over = true;
+            return Ok(None);
+        }
         let shared = Arc::clone(self.shared);
         let mut prepared = match shared.prepare(self.request, target, &shared.digests, false).await {
             Ok(prepared) => Some(prepared),
-            // A target with a larger window may still take it.
-            Err(error) if error.kind == ErrorKind::ContextLength && self.at + 1 < self.plan.len() => {
+            // An upstream that was asked has said, or failed to say, more than we could; else a target with a larger window may still take it.
+            Err(error)
+                if self.attempts > 0 || (error.kind == ErrorKind::ContextLength && self.at + 1 < self.plan.len()) =>
+            {
                 self.refused = Some(error);
                 return Ok(None);
             }
