@@ -179,8 +179,11 @@ pub(super) async fn masked(
     credential: &Credential,
     answer: Response<UpstreamBody>,
 ) -> Response<UpstreamBody> {
+    if !is_error(answer.status()) {
+        return answer;
+    }
     let keys = provider.secrets(credential);
-    if !is_error(answer.status()) || keys.is_empty() {
+    if keys.is_empty() {
         return answer;
     }
     let (mut parts, mut body) = answer.into_parts();

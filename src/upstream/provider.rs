@@ -228,14 +228,26 @@ impl Provider {
         }
     }
 
-    /// The keys that may have been sent for a request with this credential; they must not show in an error that passes.
+    /// The keys that may have been sent for a request with this credential, in headers of their own too; they must not show in an error that passes.
     pub(super) fn secrets<'a>(&'a self, credential: &'a Credential) -> Vec<&'a str> {
         let own = match (&self.auth, credential) {
             (Auth::Client, Credential::Client(key)) => key.as_ref(),
             _ => None,
         };
-        own.into_iter().chain(self.keys.secrets()).map(Secret::expose).collect()
+        let configured =
+            self.headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
+        let configured = configured.flat_map(|value| [Some(value), bare_key(value)].into_iter().flatten());
+        own.into_iter().chain(self.keys.secrets()).map(Secret::expose).chain(configured).collect()
     }
+}
+
+/// The key behind the name of a scheme, as in `Bearer …`.
+fn bare_key(value: &str) -> Option<&str> {
+    let (scheme, key) = value.split_once(' ')?;
+    ["bearer", "basic", "token", "key", "apikey"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known))
+        .then(|| key.trim())
 }
 
 impl Reach {

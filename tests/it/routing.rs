@@ -252,6 +252,20 @@ async fn no_key_is_in_an_error_in_the_log_or_in_metrics() {
     assert!(got.text().contains("***") && !got.text().contains(PROVIDER_KEY), "{}", got.text());
 }
 
+// Design, doubt 22: some providers take their key in a header of its own.
+#[tokio::test]
+async fn no_secret_of_a_configured_header_is_in_an_error() {
+    let (plain, bearer) = ("header-canary-0123456789", "bearer-canary-0123456789");
+    let quoting = Script::Raw(Raw::error(401, &format!("wrong: {plain}, {bearer}")));
+    let stack = Stack::of(quoting)
+        .providers(&format!("[[providers]]\nname = \"p\"\nbase_url = \"${{UPSTREAM}}\"\ndefault = true\nheaders = {{ api-key = \"{plain}\", x-auth = \"Bearer {bearer}\" }}\n"))
+        .start()
+        .await;
+    let body = json!({"model": "mock", "messages": [{"role": "user", "content": "Hello there"}]});
+    let got = stack.chat(body.to_string()).send().await.must_be(401);
+    assert!(got.text().contains("wrong: ***, ***"), "{}", got.text());
+}
+
 // Design, doubt 19.
 #[tokio::test]
 async fn rate_limit_and_timing_headers_reach_the_client_and_cookies_do_not() {
