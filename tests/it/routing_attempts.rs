@@ -121,6 +121,17 @@ async fn when_not_all_were_limited_it_is_503() {
     assert_eq!(error["code"], "overloaded");
 }
 
+// Design, doubt 6: what cools already is a target of the route all the same.
+#[tokio::test]
+async fn the_last_target_that_does_not_cool_does_so_too() {
+    let stack = Stack::of(limited("30")).upstream(Script::As("mock-error-500")).chain(2).start().await;
+    for _ in 0..3 {
+        ask(&stack, "chain").await.must_be(500);
+    }
+    assert_eq!(ask(&stack, "chain").await.must_be_error(503)["code"], "overloaded");
+    assert_eq!((stack.upstreams[0].accepted(), stack.upstreams[1].accepted()), (1, 3));
+}
+
 // After its cool-down a target is probed by one request; others go to the next target meanwhile.
 #[tokio::test]
 async fn a_target_that_cooled_is_probed_by_one_request_at_a_time() {

@@ -58,7 +58,7 @@ impl Walk<'_> {
     /// The reply that has begun.
     fn begun(&self, target: &Arc<Target>, sent: Prepared, lane: Lane, trying: Trying) -> Routed<UpstreamBody> {
         let every = self.shared.timeouts.keepalive_before_header;
-        let (shared, target_of, n_targets) = (Arc::clone(self.shared), Arc::clone(target), self.plan.len());
+        let (shared, target_of, n_targets) = (Arc::clone(self.shared), Arc::clone(target), self.n_targets);
         let body = async move {
             let outcome = trying.await;
             shared.note_late(&target_of, &lane, &outcome, n_targets);

@@ -35,6 +35,8 @@ pub(super) struct Walk<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) request: &'a Recalled<()>,
     pub(super) plan: &'a [Arc<Target>],
+    /// The targets that take such a request, those that cool included.
+    pub(super) n_targets: usize,
     /// The place of the target that is visited.
     at: usize,
     /// Attempts made.
@@ -79,11 +81,13 @@ enum Step {
 impl Shared {
     pub(super) async fn run(self: &Arc<Self>, request: &Recalled<()>) -> Result<Routed<UpstreamBody>, GatewayError> {
         let plan = self.plan(request).await?;
+        let n_targets = plan.len();
         let plan = Self::open(plan)?;
         let mut walk = Walk {
             shared: self,
             request,
             plan: &plan,
+            n_targets,
             at: 0,
             attempts: 0,
             answered: None,
@@ -305,7 +309,7 @@ impl<'a> Walk<'a> {
             lane.succeeded();
             return Step::Stop;
         }
-        self.shared.note(target, lane, on, asked, self.plan.len());
+        self.shared.note(target, lane, on, asked, self.n_targets);
         if then == Then::Stop {
             return Step::Stop;
         }
