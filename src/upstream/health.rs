@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::mono::later;
+
 /// So many failures in a row cool a target; a 429 does so at once.
 const FAILURES_IN_A_ROW: u32 = 3;
 /// A cool-down is never longer.
@@ -115,7 +117,7 @@ impl Health {
         let was_tripped = self.tripped.load(Ordering::Relaxed);
         if why == Failed::Limited || failures >= FAILURES_IN_A_ROW || was_tripped {
             let pause = retry_after.unwrap_or(cooldown).min(LONGEST);
-            let until = now_ms.saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+            let until = later(now_ms, pause);
             self.limited.store(why == Failed::Limited, Ordering::Relaxed);
             self.until.fetch_max(until, Ordering::Relaxed);
             self.tripped.store(true, Ordering::Relaxed);

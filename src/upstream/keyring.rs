@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
+use super::mono::later;
 use crate::base::Secret;
 
 /// A key that upstream refused is left out for so long: somebody has to mend it first.
@@ -74,7 +75,7 @@ impl Keyring {
     /// Leaves a key out for [`REFUSED`]; returns whether that is news.
     pub(super) fn refuse(&self, at: usize, now_ms: u64) -> bool {
         let Some(key) = self.keys.get(at) else { return false };
-        let until = now_ms.saturating_add(u64::try_from(REFUSED.as_millis()).unwrap_or(u64::MAX));
+        let until = later(now_ms, REFUSED);
         key.refused_until.fetch_max(until, Ordering::Relaxed) <= now_ms
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::health::{Failed, Health, Leave, State};
 use super::keyring::Keyring;
+use super::mono::now_ms;
 
 /// The lanes of one target: one for each key of its provider, at least one.
 #[derive(Debug)]
@@ -80,25 +81,32 @@ impl Lanes {
         None
     }
 
-    /// Takes the lane that may be used soonest, whatever its state: there is nobody else. A probe that is under way is
-    /// waited for first, at most for `longest`.
+    /// Takes the lane that may be used soonest: there is nobody else. A probe that is under way is waited for first, at most for
+    /// `longest`. One that cools is taken only with `cooling`.
     pub(super) async fn enter_anyway(
         &self,
         keys: &Keyring,
         tried: Tried,
-        now_ms: u64,
+        cooling: bool,
         longest: Duration,
     ) -> Option<Lane> {
-        let wait = |key: usize| match self.0[key].state(now_ms) {
+        let now = now_ms();
+        let wait = |key: usize| match self.0[key].state(now) {
             State::Ready => Duration::ZERO,
             State::Probing => Duration::from_nanos(1),
             State::Cooling { left, .. } => left,
         };
-        let free = (0..self.0.len()).filter(|&key| !tried.has(key) && !keys.is_left_out(key, now_ms));
-        let key = free.min_by_key(|&key| wait(key))?;
+        let cools = |key: usize, now_ms: u64| matches!(self.0[key].state(now_ms), State::Cooling { .. });
+        let free = (0..self.0.len()).filter(|&key| !tried.has(key) && !keys.is_left_out(key, now));
+        let key = free.filter(|&key| cooling || !cools(key, now)).min_by_key(|&key| wait(key))?;
         let health = Arc::clone(&self.0[key]);
         health.probed(longest).await;
-        let leave = health.enter(now_ms).unwrap_or_else(|| health.enter_anyway());
+        let now = now_ms();
+        // The probe failed.
+        if !cooling && cools(key, now) {
+            return None;
+        }
+        let leave = health.enter(now).unwrap_or_else(|| health.enter_anyway());
         Some(Lane { key, health, _leave: leave })
     }
 }
@@ -165,7 +173,7 @@ mod tests {
             let lane = lanes.enter(&keys, Tried::default(), 0).unwrap();
             lane.failed(Failed::Limited, Some(Duration::from_secs(seconds)), COOLDOWN, 0);
         }
-        let lane = lanes.enter_anyway(&keys, Tried::default(), 0, Duration::ZERO).await.unwrap();
+        let lane = lanes.enter_anyway(&keys, Tried::default(), true, Duration::ZERO).await.unwrap();
         assert_eq!(lane.key, 1);
     }
 

@@ -272,7 +272,11 @@ impl Target {
     /// Whether it is left alone since it failed, with every key.
     #[must_use]
     pub fn is_cooling(&self) -> bool {
-        matches!(self.lanes.state(self.provider.keys(), now_ms()), State::Cooling { .. })
+        self.is_cooling_at(now_ms())
+    }
+
+    pub(super) fn is_cooling_at(&self, now_ms: u64) -> bool {
+        matches!(self.lanes.state(self.provider.keys(), now_ms), State::Cooling { .. })
     }
 
     pub(super) fn configured(config: TargetConfig, table: &ModelTable) -> Self {

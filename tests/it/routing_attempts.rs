@@ -153,6 +153,22 @@ async fn a_target_that_cooled_is_probed_by_one_request_at_a_time() {
     assert_eq!(ask(&stack, "chain").await.header("x-backstory-target"), "p1/mock; attempts=1");
 }
 
+// Where the others have failed, the outcome of another request's probe is waited for.
+#[tokio::test]
+async fn a_probe_of_the_last_target_is_waited_for_by_those_that_have_nobody_else_left() {
+    let stack = Stack::of(Script::As("mock-error-500"))
+        .upstream(Script::Raw(Raw::error(429, "no").with_header("retry-after-ms", "1")))
+        .chain(2)
+        .start()
+        .await;
+    ask(&stack, "chain").await.must_be(429);
+    stack.upstreams[1].set_script(Script::As("mock-late-header-400"));
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    for got in futures_util::future::join_all((0..2).map(|_| ask(&stack, "chain"))).await {
+        assert_eq!(got.must_be(200).header("x-backstory-target"), "p2/mock; attempts=2");
+    }
+}
+
 // Retry-After in its form as a date, read against upstream's own clock.
 #[tokio::test]
 async fn a_repeat_waits_as_long_as_upstream_asks_in_either_form() {

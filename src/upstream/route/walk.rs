@@ -19,7 +19,7 @@ use crate::upstream::body::UpstreamBody;
 use crate::upstream::health::Failed;
 use crate::upstream::keyring::REFUSED;
 use crate::upstream::lanes::{Lane, Tried};
-use crate::upstream::mono::now_ms;
+use crate::upstream::mono::{later, now_ms};
 use crate::upstream::overflow::Overflow;
 use crate::upstream::passthrough::unanswered;
 use crate::upstream::plan::Target;
@@ -288,16 +288,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A lane of the target that may be used now. Where nobody else is left to ask, and nobody was, any.
+    /// A lane of the target that may be used now. Where nobody else is left to ask, one that is being probed is waited for; where nobody was
+    /// asked, any will do.
     async fn lane(&mut self, target: &Target, tried: Tried) -> Option<Lane> {
         let keys = target.provider.keys();
         if let Some(lane) = target.lanes.enter(keys, tried, now_ms()) {
             return Some(lane);
         }
-        if self.attempts > 0 || self.at + 1 < self.plan.len() {
+        if self.at + 1 < self.plan.len() {
             return None;
         }
-        target.lanes.enter_anyway(keys, tried, now_ms(), PROBE_WAIT).await
+        target.lanes.enter_anyway(keys, tried, self.attempts == 0, PROBE_WAIT).await
     }
 
     /// Notes a failure and decides what comes next.
@@ -325,7 +326,9 @@ impl<'a> Walk<'a> {
         if then == Then::Same && tries.repeat + 1 < retry.attempts && !(others && lane.cools(now)) {
             let longest = if others { LONGEST_WAIT_WITH_OTHERS } else { Duration::MAX };
             let wait = wait_before(tries.repeat + 1, asked, spread(self.call()));
-            if let Some(wait) = wait.filter(|wait| *wait <= longest) {
+            // A repeat that no lane would be open for is not waited for either.
+            let is_open = |wait: Duration| !target.is_cooling_at(later(now, wait));
+            if let Some(wait) = wait.filter(|wait| *wait <= longest && is_open(*wait)) {
                 *tries = Tries { repeat: tries.repeat + 1, refitted: tries.refitted, wait, ..Tries::default() };
                 return Step::Again;
             }
