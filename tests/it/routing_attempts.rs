@@ -169,6 +169,31 @@ async fn a_probe_of_the_last_target_is_waited_for_by_those_that_have_nobody_else
     }
 }
 
+#[tokio::test]
+async fn after_max_seconds_no_further_try_is_begun() {
+    let mut late = Raw::error(500, "late");
+    late.header_delay = Duration::from_millis(1100);
+    let stack = Stack::of(Script::Raw(late))
+        .upstream(Script::Model)
+        .chain(2)
+        .with("[retry]\nattempts = 2\nmax_seconds = 1")
+        .start()
+        .await;
+    ask(&stack, "chain").await.must_be(500);
+    assert_eq!((stack.upstreams[0].accepted(), stack.upstreams[1].accepted()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_wait_for_which_there_is_no_time_leaves_their_turn_to_the_other_targets() {
+    let stack = Stack::of(Script::Raw(Raw::error(503, "busy").with_header("retry-after-ms", "1900")))
+        .upstream(Script::Model)
+        .chain(2)
+        .with("[retry]\nattempts = 2\nmax_seconds = 1")
+        .start()
+        .await;
+    assert_eq!(ask(&stack, "chain").await.must_be(200).header("x-backstory-target"), "p2/mock; attempts=2");
+}
+
 // Retry-After in its form as a date, read against upstream's own clock.
 #[tokio::test]
 async fn a_repeat_waits_as_long_as_upstream_asks_in_either_form() {

@@ -186,12 +186,12 @@ impl<'a> Walk<'a> {
         };
         let mut tries = Tries::default();
         loop {
-            if self.is_spent(tries.wait) {
-                self.over = true;
-                return Ok(None);
-            }
             if !tries.wait.is_zero() {
                 tokio::time::sleep(std::mem::take(&mut tries.wait)).await;
+            }
+            if self.is_spent(Duration::ZERO) {
+                self.over = true;
+                return Ok(None);
             }
             let Some(lane) = self.lane(target, tries.tried).await else { return Ok(None) };
             // Kept only for a repeat that may come.
@@ -326,9 +326,9 @@ impl<'a> Walk<'a> {
         if then == Then::Same && tries.repeat + 1 < retry.attempts && !(others && lane.cools(now)) {
             let longest = if others { LONGEST_WAIT_WITH_OTHERS } else { Duration::MAX };
             let wait = wait_before(tries.repeat + 1, asked, spread(self.call()));
-            // A repeat that no lane would be open for is not waited for either.
-            let is_open = |wait: Duration| !target.is_cooling_at(later(now, wait));
-            if let Some(wait) = wait.filter(|wait| *wait <= longest && is_open(*wait)) {
+            // Nor is a repeat waited for that no lane would be open for, or no time left.
+            let is_made = |wait: Duration| !self.is_spent(wait) && !target.is_cooling_at(later(now, wait));
+            if let Some(wait) = wait.filter(|wait| *wait <= longest && is_made(*wait)) {
                 *tries = Tries { repeat: tries.repeat + 1, refitted: tries.refitted, wait, ..Tries::default() };
                 return Step::Again;
             }
