@@ -10,13 +10,14 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Response};
 use reqwest::Url;
 
-use super::body::{BodyLimits, UpstreamBody};
+use super::body::{BodyLimits, UpstreamBody, Wire};
+use super::line;
 use super::provider::Provider;
 use super::retry::is_error;
 use crate::exchange::{Credential, Payload};
 use crate::wire::fault;
 
-/// A connection that ends without an answer within so long was closed before it was taken.
+/// A kept connection that ends without an answer within so long was closed before the request was read.
 const JUST_CLOSED: Duration = Duration::from_secs(1);
 
 /// Why no answer came.
@@ -50,22 +51,22 @@ pub(super) enum AttemptError {
 
 /// Posts a JSON body to where its kind of request goes, and waits for the header of the answer, at most for `header_timeout` (zero = for ever).
 ///
-/// A kept connection may have been closed by its server at the very moment at which it was taken: a connection that ends at once and without a
-/// byte is replaced by a new one, once.
+/// A kept connection may have been closed by its server at the very moment at which it was taken: one that ends at once and without a byte is
+/// replaced by another, once. A request that its server may have read is never sent again here.
 pub(super) async fn post(
     provider: &Provider,
     payload: &Payload,
-    headers: HeaderMap,
+    headers: impl Fn() -> HeaderMap,
     body: Bytes,
     header_timeout: Duration,
     limits: BodyLimits,
 ) -> Result<Response<UpstreamBody>, AttemptError> {
     let begun = Instant::now();
-    let first = post_once(provider, payload, headers.clone(), body.clone(), header_timeout, limits).await;
-    match first {
-        Err(Unanswered { closed_without_a_byte: true, .. }) if begun.elapsed() < JUST_CLOSED => {
+    match post_once(provider, payload, headers(), body.clone(), header_timeout, limits).await {
+        Err(Unanswered { untaken: true, .. }) if begun.elapsed() < JUST_CLOSED => {
             tracing::debug!(provider = provider.name, "a kept connection was closed by its server; trying a new one");
-            post_once(provider, payload, headers, body, header_timeout, limits).await.map_err(|failed| failed.error)
+            let second = post_once(provider, payload, headers(), body, header_timeout, limits).await;
+            second.map_err(|failed| failed.error)
         }
         other => other.map_err(|failed| failed.error),
     }
@@ -74,8 +75,8 @@ pub(super) async fn post(
 /// No answer came.
 struct Unanswered {
     error: AttemptError,
-    /// The connection stood and was closed before a byte came.
-    closed_without_a_byte: bool,
+    /// A kept connection was closed before a byte came.
+    untaken: bool,
 }
 
 async fn post_once(
@@ -86,23 +87,21 @@ async fn post_once(
     header_timeout: Duration,
     limits: BodyLimits,
 ) -> Result<Response<UpstreamBody>, Unanswered> {
-    let silent = |error| Unanswered { error, closed_without_a_byte: false };
     let Some(direct) = provider.direct() else {
         let url = provider.url_for(payload);
         return send_once(provider, Method::POST, url, headers, body.into(), header_timeout, limits).await;
     };
-    let answer = within(provider, header_timeout, direct.post(payload, headers, body)).await.map_err(silent)?;
+    let (posted, connection) = direct.post(payload, headers, body);
+    let answer = within(provider, header_timeout, posted).await?;
     let answer = answer.map_err(|error| {
         let cause = innermost(&error);
         let timed_out = cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::TimedOut);
         Unanswered {
-            closed_without_a_byte: !error.is_connect() && is_closed(&error),
+            untaken: is_closed(&error) && line::was_kept_and_is_silent(&connection),
             error: failed(provider, header_timeout, timed_out, cause.to_string()),
         }
     })?;
-    let (mut parts, body) = answer.into_parts();
-    let body = UpstreamBody::new(body.into(), &mut parts.headers, limits);
-    Ok(Response::from_parts(parts, body))
+    Ok(opened(answer, limits))
 }
 
 /// Sends one request to any URL and waits for the header of the answer, at most for `header_timeout` (zero = for ever).
@@ -130,15 +129,21 @@ async fn send_once(
     let mut request = reqwest::Request::new(method, url);
     *request.headers_mut() = headers;
     *request.body_mut() = Some(body);
-    let answer = within(provider, header_timeout, provider.http().execute(request)).await;
-    let answer = answer.map_err(|error| Unanswered { error, closed_without_a_byte: false })?;
+    let answer = within(provider, header_timeout, provider.http().execute(request)).await?;
     let answer = answer.map_err(|error| Unanswered {
-        closed_without_a_byte: !error.is_connect() && is_closed(&error),
+        // Which connection it was is not told here.
+        untaken: !error.is_connect() && is_closed(&error) && provider.may_keep_a_connection(),
         error: failed(provider, header_timeout, error.is_timeout(), root_cause(error)),
     })?;
-    let (mut parts, body) = Response::from(answer).into_parts();
+    provider.answered();
+    Ok(opened(Response::from(answer), limits))
+}
+
+/// An answer whose body is read within limits.
+fn opened<B: Into<Wire>>(answer: Response<B>, limits: BodyLimits) -> Response<UpstreamBody> {
+    let (mut parts, body) = answer.into_parts();
     let body = UpstreamBody::new(body.into(), &mut parts.headers, limits);
-    Ok(Response::from_parts(parts, body))
+    Response::from_parts(parts, body)
 }
 
 /// Whether an error says that the other side closed the connection before it answered.
@@ -160,12 +165,13 @@ fn is_closed(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-async fn within<F: Future>(provider: &Provider, header_timeout: Duration, sent: F) -> Result<F::Output, AttemptError> {
+async fn within<F: Future>(provider: &Provider, header_timeout: Duration, sent: F) -> Result<F::Output, Unanswered> {
     if header_timeout.is_zero() {
         return Ok(sent.await);
     }
     let waited = tokio::time::timeout(header_timeout, sent).await;
-    waited.map_err(|_| AttemptError::Timeout { provider: provider.name.clone(), after: header_timeout })
+    let late = || AttemptError::Timeout { provider: provider.name.clone(), after: header_timeout };
+    waited.map_err(|_| Unanswered { error: late(), untaken: false })
 }
 
 fn failed(provider: &Provider, after: Duration, timed_out: bool, reason: String) -> AttemptError {

@@ -10,18 +10,24 @@ use bytes::Bytes;
 use http::header::{HOST, HeaderMap, HeaderValue};
 use http::{Method, Request, Uri};
 use http_body_util::Full;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{CaptureConnection, HttpConnector, capture_connection};
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::client::proxy::matcher::Matcher;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use reqwest::Url;
+use tokio::net::TcpStream;
+use tower::ServiceExt;
+use tower::util::MapResponse;
 
+use super::line::Noted;
 use super::provider::{POOL_IDLE, is_loopback};
 use crate::exchange::Payload;
 
+type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> TokioIo<Noted>>;
+
 /// A provider's plain connections, and where the two kinds of request go.
 pub(super) struct Direct {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
     chat: Uri,
     embeddings: Uri,
     host: HeaderValue,
@@ -61,12 +67,17 @@ impl Direct {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)
-            .build(connector);
+            .build(connector.map_response(Noted::new as fn(_) -> _));
         Some(Self { client, chat: chat_uri, embeddings, host: host.ok()? })
     }
 
-    /// Posts a body; the future is ready when the header of the answer is here.
-    pub(super) fn post(&self, payload: &Payload, mut headers: HeaderMap, body: Bytes) -> ResponseFuture {
+    /// Posts a body; the future is ready when the header of the answer is here. Beside it is which connection it goes to.
+    pub(super) fn post(
+        &self,
+        payload: &Payload,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> (ResponseFuture, CaptureConnection) {
         headers.insert(HOST, self.host.clone());
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -75,7 +86,8 @@ impl Direct {
             Payload::Embeddings(_) => self.embeddings.clone(),
         };
         *request.headers_mut() = headers;
-        self.client.request(request)
+        let connection = capture_connection(&mut request);
+        (self.client.request(request), connection)
     }
 }
 

@@ -17,6 +17,7 @@ mod keyring;
 mod lanes;
 mod latency;
 mod learned;
+mod line;
 mod mono;
 mod overflow;
 mod own;

@@ -1,6 +1,7 @@
 //! A provider: a host, how we authenticate to it, and its connections.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
@@ -9,7 +10,7 @@ use reqwest::Url;
 use super::direct::Direct;
 use super::headers::upward;
 use super::keyring::{Keyring, bearer};
-use super::mono::now_ms;
+use super::mono::{later, now_ms};
 use crate::base::{GatewayError, Secret};
 use crate::exchange::{Credential, Payload};
 use crate::memory::Sensitivity;
@@ -95,6 +96,8 @@ pub struct Provider {
     http: reqwest::Client,
     direct: Option<Direct>,
     keys: Keyring,
+    /// When it answered last over `http`, in monotonic milliseconds; 0 = never.
+    answered_at: AtomicU64,
 }
 
 impl fmt::Debug for Provider {
@@ -149,7 +152,19 @@ impl Provider {
             Auth::Keys(keys) => keys.clone(),
             Auth::Client | Auth::None => Vec::new(),
         });
-        Ok(Self { name, auth, headers, max_sensitivity, base, chat, embeddings, http, direct, keys })
+        Ok(Self {
+            name,
+            auth,
+            headers,
+            max_sensitivity,
+            base,
+            chat,
+            embeddings,
+            http,
+            direct,
+            keys,
+            answered_at: AtomicU64::new(0),
+        })
     }
 
     /// The URL for a payload.
@@ -189,6 +204,17 @@ impl Provider {
     #[must_use]
     pub fn http(&self) -> &reqwest::Client {
         &self.http
+    }
+
+    /// Notes that it answered over [`Provider::http`].
+    pub(super) fn answered(&self) {
+        self.answered_at.store(now_ms().max(1), Ordering::Relaxed);
+    }
+
+    /// Whether a connection may be kept there: it answered within the time for which one is.
+    pub(super) fn may_keep_a_connection(&self) -> bool {
+        let answered_at = self.answered_at.load(Ordering::Relaxed);
+        answered_at != 0 && now_ms() < later(answered_at, POOL_IDLE)
     }
 
     /// The short way to this provider, where there is one.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use backstory::mock::{Raw, Script};
 use serde_json::json;
 
-use crate::support::raw::{REPLY, RawServer, Step, json_answer};
+use crate::support::raw::{REPLY, RawServer, Step, json_answer, tls_file};
 use crate::support::{Got, Stack, binary, log, until};
 
 const TWO_KEYS: &str = "[[providers]]\nname = \"p\"\nbase_url = \"${UPSTREAM}\"\napi_keys = [\"sk-first-0123456789\", \"sk-second-0123456789\"]\ndefault = true\n";
@@ -272,14 +272,55 @@ async fn a_kept_connection_that_was_just_closed_is_replaced_once() {
         assert_eq!(attempts(&ask(&stack, "mock").await.must_be(200)), 1, "it is no attempt more");
     }
     assert_eq!(stack.upstream().connections(), 3);
-    // A server that always hangs up is asked twice, and that is all.
-    let server = RawServer::start(|_| Step::SayAndClose(String::new())).await;
-    let stack = Stack::of(Script::Model)
-        .env("RAW", &server.base_url())
-        .providers("[[providers]]\nname = \"raw\"\nbase_url = \"${RAW}\"\ndefault = true\n")
+}
+
+/// A gateway before this server.
+async fn before(server: &RawServer, base_url: &str) -> Stack {
+    assert!(base_url.contains(&server.addr.port().to_string()));
+    Stack::of(Script::Model)
+        .env("RAW", base_url)
+        .file("ca.pem", &tls_file("ca.pem"))
+        .providers(
+            "[[providers]]\nname = \"raw\"\nbase_url = \"${RAW}\"\nproxy = \"none\"\nca_file = \"ca.pem\"\ndefault = true\n",
+        )
         .start()
+        .await
+}
+
+// A request may have been read, and paid for, before its connection ended: only one that a kept connection cannot have carried is sent again.
+#[tokio::test]
+async fn what_may_have_been_read_is_not_sent_twice() {
+    let unreachable = |got: Got| assert_eq!(got.must_be_error(502)["code"], "upstream_unreachable");
+    for tls in [false, true] {
+        let start = async |answer: fn(usize) -> Step| {
+            let server = if tls { RawServer::start_tls("good", answer).await } else { RawServer::start(answer).await };
+            let base_url = if tls { format!("https://localhost:{}/v1", server.addr.port()) } else { server.base_url() };
+            let stack = before(&server, &base_url).await;
+            (server, stack)
+        };
+        // Hangs up on a connection that was made for this request.
+        let (server, stack) = start(|_| Step::SayAndClose(String::new())).await;
+        unreachable(ask(&stack, "m").await);
+        assert_eq!(server.accepted(), 1, "tls: {tls}");
+        // Hangs up on a kept one without a byte: that may be sent again, once.
+        let (server, stack) = start(|n| match n {
+            0 => Step::Say(json_answer("", REPLY)),
+            _ => Step::SayAndClose(String::new()),
+        })
         .await;
-    assert_eq!(ask(&stack, "m").await.must_be_error(502)["code"], "upstream_unreachable");
+        ask(&stack, "m").await.must_be(200);
+        unreachable(ask(&stack, "m").await);
+        assert_eq!(server.accepted(), 3, "tls: {tls}");
+    }
+    // Begins an answer on a kept one.
+    let server = RawServer::start(|n| match n {
+        0 => Step::Say(json_answer("", REPLY)),
+        _ => Step::SayAndClose("HTTP/1.1 200 OK\r\ncontent-".to_owned()),
+    })
+    .await;
+    let stack = before(&server, &server.base_url()).await;
+    ask(&stack, "m").await.must_be(200);
+    unreachable(ask(&stack, "m").await);
     assert_eq!(server.accepted(), 2);
 }
 

@@ -113,8 +113,10 @@ impl Shared {
     ) -> Result<Response<UpstreamBody>, AttemptError> {
         let call = &request.call;
         let provider = &target.provider;
-        let (authorization, own) = provider.authorization_with(&call.credential, key);
-        let headers = upward(&call.headers, own, authorization, &provider.headers);
+        let headers = || {
+            let (authorization, own) = provider.authorization_with(&call.credential, key);
+            upward(&call.headers, own, authorization, &provider.headers)
+        };
         let stream = call.payload.stream();
         let limits = BodyLimits {
             first: if stream { self.timeouts.first_token } else { self.timeouts.header },
