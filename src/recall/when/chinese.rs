@@ -6,13 +6,20 @@ use super::{Season, Span, Today, Unit, year_number};
 
 pub(super) fn parse(text: &str, today: Today) -> Option<Span> {
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
-    for (phrase, ago) in [("大前天", 3), ("前天", 2), ("昨天", 1), ("昨晚", 1), ("今天", 0), ("今早", 0)] {
+    // 三天前天气 … is of three days ago.
+    if let Some(span) = counted(text, today) {
+        return Some(span);
+    }
+    if has(&["大前天"]) {
+        return today.day(3);
+    }
+    if has_before_last(text, '天') {
+        return today.day(2);
+    }
+    for (phrase, ago) in [("昨天", 1), ("昨晚", 1), ("今天", 0), ("今早", 0)] {
         if text.contains(phrase) {
             return today.day(ago);
         }
-    }
-    if let Some(span) = counted(text, today) {
-        return Some(span);
     }
     let year = relative_year(text, today);
     if let Some(span) = season(text, year, today).or_else(|| month(text, year, today)) {
@@ -78,11 +85,22 @@ fn counted(text: &str, today: Today) -> Option<Span> {
     None
 }
 
+/// 前天, 前年: not those in 几天前天气 … and 几年前年轻 ….
+fn has_before_last(text: &str, unit: char) -> bool {
+    text.match_indices('前').any(|(at, name)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        let is_counted = before.ends_with(unit) && !before.ends_with("昨天") && !before.ends_with("去年");
+        after.starts_with(unit) && !is_counted
+    })
+}
+
 fn relative_year(text: &str, today: Today) -> Option<i16> {
-    let ago = [("前年", 2), ("去年", 1), ("今年", 0)].into_iter().find_map(|(word, ago)| {
-        // 三年前年 … is nothing, but 五年前 holds no 前年.
-        text.contains(word).then_some(ago)
-    })?;
+    let ago = match () {
+        () if has_before_last(text, '年') => 2,
+        () if text.contains("去年") => 1,
+        () if text.contains("今年") => 0,
+        () => return None,
+    };
     today.year(ago).map(|first| first.year())
 }
 

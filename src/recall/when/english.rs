@@ -191,7 +191,11 @@ fn month(words: &Words<'_>, today: Today) -> Option<Span> {
         let year = [words.at(at + 1), words.at(at + 2)].into_iter().find_map(year_number);
         let year = year.or_else(|| relative_year(words, at, today));
         // "may" and "march" are verbs too: a month only after "in", "of", "on" and the like, or beside a number.
-        let placed = PLACES.contains(&words.before(at, 1));
+        let mut placed = PLACES.contains(&words.before(at, 1));
+        if (*word, words.before(at, 1)) == ("may", "this") {
+            // "This may be wrong": it is the month where nothing follows.
+            placed = words.at(at + 1).is_empty();
+        }
         let month = i8::try_from(month + 1).ok()?;
         (placed || day.is_some() || year.is_some()).then(|| today.month(year, month, day))?
     })

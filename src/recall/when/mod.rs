@@ -158,9 +158,9 @@ impl Today {
         begun.and_then(|(from, to)| Span::days(from, to))
     }
 
-    /// A month, or a day of it. Without a year, the last that has begun.
+    /// A month, or a day of it. Without a year, the last that has begun: nobody remembers what is to come.
     fn month(self, year: Option<i16>, month: i8, day: Option<i8>) -> Option<Span> {
-        let begun = month <= self.0.month();
+        let begun = (month, day.unwrap_or(1)) <= (self.0.month(), self.0.day());
         let year = year.unwrap_or(if begun { self.0.year() } else { self.0.year() - 1 });
         if let Some(date) = day.and_then(|day| Date::new(year, month, day).ok()) {
             return Span::days(date, date.checked_add(1.day()).ok()?);
@@ -223,6 +223,9 @@ mod tests {
             ("in May last year", "2023-05-01", "2023-06-01"),
             ("on 8 May 2023", "2023-05-08", "2023-05-09"),
             ("on May 8th", "2024-05-08", "2024-05-09"),
+            ("on May 15", "2024-05-15", "2024-05-16"),
+            ("on May 20", "2023-05-20", "2023-05-21"),
+            ("what did we plan this May?", "2024-05-01", "2024-06-01"),
             ("what about 2023-05-08?", "2023-05-08", "2023-05-09"),
             ("on 2023/5/8", "2023-05-08", "2023-05-09"),
             ("where did we go in 2021?", "2021-01-01", "2022-01-01"),
@@ -236,6 +239,9 @@ mod tests {
             ("前天", "2024-05-13", "2024-05-14"),
             ("大前天说了什么", "2024-05-12", "2024-05-13"),
             ("三天前我去了哪里", "2024-05-12", "2024-05-13"),
+            ("三天前天气怎么样", "2024-05-12", "2024-05-13"),
+            ("昨天前天都下雨", "2024-05-13", "2024-05-14"),
+            ("三年前年初的事", "2021-01-01", "2022-01-01"),
             ("3天前", "2024-05-12", "2024-05-13"),
             ("两周前", "2024-04-28", "2024-05-05"),
             ("两个星期前", "2024-04-28", "2024-05-05"),
@@ -267,6 +273,9 @@ mod tests {
     fn words_that_only_look_like_times_are_none() {
         for text in [
             "may I ask you something",
+            "I think this may be wrong",
+            "几天前天气很好",
+            "他们几年前年纪还小",
             "they march on",
             "岁月如歌",
             "",
