@@ -169,7 +169,7 @@ fn settings(options: &RetrievalOptions) -> Result<(RecallConfig, Option<VectorAr
     let config = match spec.split_once(':') {
         None if spec == "config" => config.ok_or("--embedder config needs --config FILE")?,
         Some(("openai", rest)) => {
-            let (url, model) = rest.rsplit_once(':').ok_or("--embedder openai:URL:MODEL")?;
+            let (url, model) = url_and_model(rest).ok_or("--embedder openai:URL:MODEL")?;
             parse(&with_prefixes(openai(url, model), options))?
         }
         Some(("local", folder)) => {
@@ -183,6 +183,19 @@ fn settings(options: &RetrievalOptions) -> Result<(RecallConfig, Option<VectorAr
     let embedder = runtime.block_on(app::embedder(&config, &parts)).map_err(|error| error.to_string())?;
     let embedder = embedder.ok_or("nobody makes vectors: embeddings.engine is \"off\"")?;
     Ok((recall, Some(VectorArgs { embedder, file: options.vectors.clone() })))
+}
+
+/// Parts `URL:MODEL` at the first colon that is not the scheme's or the port's: names of models have colons, too.
+fn url_and_model(text: &str) -> Option<(&str, &str)> {
+    let host = text.find("://")? + 3;
+    let is_port = |behind: &str| {
+        let rest = behind.trim_start_matches(|c: char| c.is_ascii_digit());
+        rest.len() < behind.len() && rest.starts_with(['/', ':'])
+    };
+    let host = host + text[host..].find(']').map_or(0, |end| end + 1);
+    let (at, _) = text[host..].match_indices(':').find(|&(at, _)| !is_port(&text[host + at + 1..]))?;
+    let (url, model) = text.split_at(host + at);
+    Some((url, &model[1..])).filter(|(_, model)| !model.is_empty())
 }
 
 /// The configuration of an embedder behind an address.
@@ -210,4 +223,23 @@ fn with_prefixes(mut toml: String, options: &RetrievalOptions) -> String {
 /// A string as TOML has it, which is how JSON has it; `$` stands for itself.
 fn quoted(text: &str) -> String {
     serde_json::Value::String(text.replace("${", "$${")).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_may_have_a_colon_in_its_name() {
+        for (text, parts) in [
+            ("http://localhost:11434/v1:bge-m3:latest", Some(("http://localhost:11434/v1", "bge-m3:latest"))),
+            ("https://api.example.com/v1:text-embedding-3", Some(("https://api.example.com/v1", "text-embedding-3"))),
+            ("http://[::1]:8080:BAAI/bge", Some(("http://[::1]:8080", "BAAI/bge"))),
+            ("http://localhost:8080", Some(("http://localhost", "8080"))),
+            ("http://localhost/v1:", None),
+            ("localhost/v1:model", None),
+        ] {
+            assert_eq!(url_and_model(text), parts, "{text}");
+        }
+    }
 }
