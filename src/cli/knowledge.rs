@@ -2,6 +2,7 @@
 //!
 //! It calls the gateway, so the key decides what may be written and where. A file that is given again replaces what it gave before.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,6 +48,11 @@ enum What {
 pub(super) async fn run(args: KnowledgeArgs) -> ExitCode {
     let results = match args.what {
         What::Add { gateway, files } => {
+            if let Some((first, second, id)) = same_id(&files) {
+                let (first, second) = (first.display(), second.display());
+                complain(&format!("{first} and {second} would both be the document {id:?}; give one another name"));
+                return ExitCode::FAILURE;
+            }
             let mut results = Vec::new();
             for file in &files {
                 results.push(add(&gateway, file).await);
@@ -120,11 +126,25 @@ async fn delete(args: &GatewayArgs, id: &str) -> Result<String, String> {
     Ok(format!("{id}: deleted"))
 }
 
+/// Two files of which the second would take the place of the first. The same file twice is one.
+fn same_id(files: &[PathBuf]) -> Option<(&Path, &Path, String)> {
+    let mut known: HashMap<String, &Path> = HashMap::new();
+    files.iter().find_map(|file| {
+        let id = id_of(&stem_of(file));
+        let first = *known.entry(id.clone()).or_insert(file);
+        (first != file).then_some((first, file.as_path(), id))
+    })
+}
+
+fn stem_of(file: &Path) -> String {
+    file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// A file as the gateway takes it: named after the file, so that the same file is the same document.
 fn document(file: &Path, text: &str) -> Value {
     let name =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default();
-    let (stem, whole) = (name(file.file_stem()), name(file.file_name()));
+    let (stem, whole) = (stem_of(file), name(file.file_name()));
     let is_markdown = matches!(name(file.extension()).to_ascii_lowercase().as_str(), "md" | "markdown");
     let heading = text.lines().find_map(|line| line.strip_prefix("# ")).map(str::trim).filter(|_| is_markdown);
     json!({
@@ -151,6 +171,14 @@ fn id_of(stem: &str) -> String {
 mod tests {
     use super::*;
     use crate::memory::knowledge::DocumentId;
+
+    #[test]
+    fn files_that_would_be_one_document_are_named() {
+        let files = ["a/policy.md", "other.md", "b/Policy.txt", "other.md"].map(PathBuf::from);
+        let (first, second, id) = same_id(&files).unwrap();
+        assert_eq!((first, second, id.as_str()), (Path::new("a/policy.md"), Path::new("b/Policy.txt"), "policy"));
+        assert!(same_id(&["other.md", "other.md", "more.md"].map(PathBuf::from)).is_none());
+    }
 
     #[test]
     fn a_file_names_its_document() {
