@@ -213,6 +213,9 @@ fn whole(text: &str, n_head: usize) -> Vec<Unit> {
             units.push(Unit::new(std::mem::replace(&mut part, head.clone()), "\n", false));
         }
         if size(line) > TARGET - OVERLAP - JOINT {
+            if part.len() > head.len() {
+                units.push(Unit::new(std::mem::replace(&mut part, head.clone()), "\n", false));
+            }
             units.extend(pieces(&one_line(line), "\n"));
             continue;
         }
