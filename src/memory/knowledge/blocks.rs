@@ -183,16 +183,20 @@ fn list<'a>(reader: &mut Reader<'a>) -> Option<Block<'a>> {
     let start = reader.at;
     reader.next();
     while let Some(line) = reader.peek() {
-        let goes_on = if is_blank(line) {
+        if is_blank(line) {
             let next = reader.lines().find(|line| !is_blank(line));
-            next.is_some_and(|line| is_item(line) || is_indented(line))
+            if !next.is_some_and(|line| is_item(line) || is_indented(line)) {
+                break;
+            }
+            // All of them at once: there may be very many.
+            while reader.peek().is_some_and(is_blank) {
+                reader.next();
+            }
+        } else if is_item(line) || is_indented(line) || !(starts_block(line) || is_rule(line)) {
+            reader.next();
         } else {
-            is_item(line) || is_indented(line) || !(starts_block(line) || is_rule(line))
-        };
-        if !goes_on {
             break;
         }
-        reader.next();
     }
     Some(Block::Whole(reader.since(start)))
 }

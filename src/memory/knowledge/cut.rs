@@ -234,7 +234,7 @@ fn whole(text: &str, n_head: usize) -> Vec<Unit> {
 fn pieces(text: &str, joint: &'static str) -> Vec<Unit> {
     let mut units = Vec::new();
     let (mut rest, mut joint) = (text, joint);
-    while size(rest) > TARGET {
+    while is_larger(rest, TARGET) {
         let at = cut_at(rest, TARGET);
         let (head, tail) = rest.split_at(at);
         units.push(Unit::new(head.trim_end().to_owned(), joint, true));
@@ -245,6 +245,15 @@ fn pieces(text: &str, joint: &'static str) -> Vec<Unit> {
         units.push(Unit::new(rest.to_owned(), joint, true));
     }
     units
+}
+
+/// The same as `size(text) > max`, of a text that may be a whole document.
+fn is_larger(text: &str, max: usize) -> bool {
+    let mut taken = 0;
+    text.chars().any(|c| {
+        taken += char_size(c);
+        taken > max
+    })
 }
 
 /// Where to part a text so that the head has at most `max`: behind a space or a wide character, if there is one in its second half.
@@ -293,17 +302,19 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 fn sentence_end(text: &str) -> usize {
     let is_closing = |c: char| matches!(c, '"' | '\'' | ')' | ']' | '”' | '’' | '」' | '』' | '\u{ff09}' | '》' | '.');
     let is_mark = |c: char| matches!(c, '.' | '!' | '?' | '。' | '\u{ff01}' | '\u{ff1f}' | '\u{ff1b}' | '…');
+    // Marks side by side have one end.
+    let mut end = 0;
     for (at, c) in text.char_indices().filter(|&(_, c)| is_mark(c)) {
-        let behind = &text[at + c.len_utf8()..];
-        let closing = behind.find(|c: char| !is_closing(c) && !is_mark(c)).unwrap_or(behind.len());
-        let parted = behind[closing..].chars().next().is_none_or(char::is_whitespace);
+        let from = end.max(at + c.len_utf8());
+        end = text[from..].find(|c: char| !is_closing(c) && !is_mark(c)).map_or(text.len(), |at| from + at);
+        let parted = text[end..].chars().next().is_none_or(char::is_whitespace);
         let ends = match c {
             '.' => parted && !is_abbreviation(&text[..at]),
             '!' | '?' | '…' => parted,
             _ => true,
         };
         if ends {
-            return at + c.len_utf8() + closing;
+            return end;
         }
     }
     text.len()

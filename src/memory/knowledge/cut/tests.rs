@@ -98,6 +98,25 @@ fn a_long_line_stands_where_it_stood() {
     assert!(places.is_sorted() && places[0].is_some(), "{places:?} in {passages}");
 }
 
+// Each took hours.
+#[test]
+fn what_repeats_one_character_by_the_million_is_cut_in_linear_time() {
+    const N: usize = 1_000_000;
+    let begun = std::time::Instant::now();
+    for text in [
+        format!("- item\n{}  more\n", "\n".repeat(N)),
+        format!("{}x", ".".repeat(N)),
+        "x".repeat(N),
+        format!("- {}", "x".repeat(N)),
+        "- item\n\n".repeat(N / 8),
+    ] {
+        for format in [Format::Markdown, Format::Text] {
+            assert!(!cut(&text, format).is_empty());
+        }
+    }
+    assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
+}
+
 #[test]
 fn an_empty_document_has_no_passages() {
     for text in ["", " \n\t\n", "---\n***\n"] {
