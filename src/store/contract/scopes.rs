@@ -259,6 +259,10 @@ pub(crate) async fn a_signal_moves_the_scores_of_what_was_shown_within_bounds(st
     rate(Signal::Good).await.unwrap();
     let raised = score().await;
     assert!(raised > lowered && raised <= 1.0, "the later word takes the place of the earlier: {raised}");
+    // Praise moved nothing of what stands at the top already: there is nothing to take back.
+    rate(Signal::Bad).await.unwrap();
+    assert!((score().await - lowered).abs() < 1e-9, "{}", score().await);
+    rate(Signal::Good).await.unwrap();
     assert_eq!(store.episode(&ann, EpisodeId(21)).await.unwrap().unwrap().score, start, "what was not shown stays");
     for other in [scope("bob"), ann.in_namespace("sales")] {
         assert_eq!(store.rate(&other, ExchangeId(2), Signal::Bad).await.unwrap(), None);
