@@ -6,11 +6,13 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::FactId;
-use crate::memory::Episode;
+use crate::memory::{Episode, first_score};
 use crate::recall::tests::{NOW, episode, message, scope};
 
 const WORDS: [&str; 10] =
     ["ticket", "harbour", "violin", "pepper", "glacier", "lantern", "saddle", "walnut", "compass", "orchard"];
+
+const SPEAKERS: [&str; 3] = ["Ann", "Bob", "Zoe"];
 
 /// The low ones often, the high ones seldom, as words are.
 fn word(drawn: usize) -> &'static str {
@@ -22,17 +24,18 @@ fn text(drawn: &[usize]) -> String {
 }
 
 fn any_episodes() -> impl Strategy<Value = Vec<Episode>> {
-    let any = (0..8, 0_i64..40, prop::collection::vec(0..100_usize, 1..7), 0..10, 0..40_i64);
+    let odd = (0..10, -0.9..0.4_f64, 0..6_usize);
+    let any = (0..8, 0_i64..40, prop::collection::vec(0..100_usize, 1..7), odd, 0..40_i64);
     prop::collection::vec(any, 20..160).prop_map(|drawn| {
-        let made = drawn.into_iter().zip(0..).map(|((session, position, words, odd, days), id)| {
+        let made = drawn.into_iter().zip(0..).map(|((session, position, words, (odd, moved, speaker), days), id)| {
             let mut made = episode(id, &format!("s{session}"), position, &text(&words));
             made.said_at = NOW.plus_seconds(-86_400 * days);
+            made.speaker = SPEAKERS.get(speaker).map(|&name| name.to_owned());
             match odd {
                 0 => made.retired_facts.push(FactId(1)),
                 1 => made.sensitivity = Sensitivity::Sensitive,
                 // People thought well or ill of answers that it was shown for.
-                2 | 3 => made.score = 1.0,
-                4 | 5 => made.score = 0.1,
+                2..=5 => made.score = (first_score(made.role) + moved).clamp(0.1, 1.0),
                 _ => {}
             }
             made
@@ -74,12 +77,15 @@ proptest! {
         episodes in any_episodes(),
         question in prop::collection::vec(0..100_usize, 2..9),
         personal in any::<bool>(),
+        about in 0..6_usize,
+        when in prop_oneof![3 => Just(""), 1 => Just(" last week"), 1 => Just(" three days ago")],
         listed in any::<bool>(),
         limit in 1..7_usize,
         held in 0..20_u128,
     ) {
         let index = index_of(episodes);
-        let question = format!("{} {}", if personal { "my" } else { "the" }, text(&question));
+        let about = SPEAKERS.get(about).copied().unwrap_or_default();
+        let question = format!("{about} {} {}{when}", if personal { "my" } else { "the" }, text(&question));
         let query = ask(question, Exclude::of([&message(held)]));
         let (asked, config) = (Asked::new(&query), RecallConfig::default());
         let purpose = if listed { Purpose::List } else { Purpose::Show };
