@@ -1,13 +1,13 @@
 //! Reads LoCoMo (Maharana et al., ACL 2024): long conversations between two named people, with questions and the turns that answer them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::EvalError;
 use super::dataset::{DataScope, Dataset, Memory, Question};
-use crate::base::Time;
+use crate::base::{EpisodeId, Time};
 use crate::memory::Speaker;
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ pub(super) fn read(path: &str, content: &str) -> Result<Dataset, EvalError> {
     let samples: Vec<Sample> = serde_json::from_str(content).map_err(|error| wrong("the whole", error))?;
     let mut dataset = Dataset::default();
     for sample in samples {
-        let mut scope = DataScope { name: sample.sample_id, ..DataScope::default() };
+        let mut scope = DataScope::new(&sample.sample_id);
         for number in 1.. {
             let name = format!("session_{number}");
             let date = sample.conversation.get(&format!("{name}_date_time")).and_then(Value::as_str);
@@ -61,10 +61,9 @@ pub(super) fn read(path: &str, content: &str) -> Result<Dataset, EvalError> {
             let turns: Vec<Said> = serde_json::from_value(turns.clone())
                 .map_err(|error| wrong(&format!("{} {name}", scope.name), error))?;
             let start = date.and_then(session_time).unwrap_or_default();
-            scope.memories.extend(turns.into_iter().zip(0..).map(|(said, place)| memory(said, &name, start, place)));
+            turns.into_iter().zip(0..).for_each(|(said, place)| scope.remember(memory(said, &name, start, place)));
         }
-        let known: HashSet<&str> = scope.memories.iter().map(|memory| memory.id.as_str()).collect();
-        scope.questions = sample.qa.into_iter().filter_map(|asked| question(asked, &known)).collect();
+        scope.questions = sample.qa.into_iter().filter_map(|asked| question(asked, &scope.ids)).collect();
         dataset.scopes.push(scope);
     }
     Ok(dataset)
@@ -86,13 +85,11 @@ fn memory(said: Said, session: &str, start: Time, place: i64) -> Memory {
 }
 
 /// Questions without any evidence that resolves are left out, as everyone who reports on this set does.
-fn question(asked: Asked, known: &HashSet<&str>) -> Option<Question> {
-    let mut expected: Vec<String> = Vec::new();
-    for id in asked.evidence.iter().flat_map(|text| text.split([';', ',', ' '])).filter_map(evidence_id) {
-        if known.contains(id.as_str()) && !expected.contains(&id) {
-            expected.push(id);
-        }
-    }
+fn question(asked: Asked, known: &HashMap<String, EpisodeId>) -> Option<Question> {
+    let named = asked.evidence.iter().flat_map(|text| text.split([';', ',', ' '])).filter_map(evidence_id);
+    let mut expected: Vec<EpisodeId> = named.filter_map(|id| known.get(&id).copied()).collect();
+    expected.sort_unstable();
+    expected.dedup();
     let category = match asked.category {
         1 => "multi-hop",
         2 => "temporal",
@@ -147,8 +144,8 @@ mod tests {
             "session_1":[{"speaker":"Ada","dia_id":"D1:1","text":"Look!","blip_caption":"a kite"}]},
             "qa":[{"question":"What flew?","category":4,"evidence":["D1:01; D9:9"]},{"question":"?","category":4,"evidence":[]}]}]"#;
         let dataset = read("f", content).unwrap();
-        assert_eq!(dataset.scopes[0].memories[0].text, "Look! [a kite]");
+        assert_eq!(dataset.scopes[0].episodes[0].text, "Look! [a kite]");
         assert_eq!(dataset.scopes[0].questions.len(), 1);
-        assert_eq!(dataset.scopes[0].questions[0].expected, ["D1:1"]);
+        assert_eq!(dataset.scopes[0].questions[0].expected, [EpisodeId(0)]);
     }
 }

@@ -11,7 +11,7 @@ pub use super::report::{Figures, Latency, Report};
 pub use super::vectors::VectorArgs;
 
 use super::EvalError;
-use super::dataset::{DataScope, Dataset, Memory, Question};
+use super::dataset::{DataScope, Dataset, Question};
 use super::vectors::Vectors;
 use super::{jsonl, locomo};
 use crate::base::{EpisodeId, Time};
@@ -112,17 +112,17 @@ pub(super) fn measure(
     let mut ingest = 0.0;
     let mut memories = 0;
     for data in &dataset.scopes {
-        let scope = Scope::new("eval", "eval", data.name.as_str());
+        let scope = data.scope();
         let start = Instant::now();
-        recall.fill(&scope, ScopeData { episodes: episodes(data), ..ScopeData::default() });
+        recall.fill(&scope, ScopeData { episodes: data.episodes.clone(), ..ScopeData::default() });
         if let Some(vectors) = vectors {
-            let packed = data.memories.iter().zip(0..);
+            let packed = data.episodes.iter();
             let packed: Vec<_> =
-                packed.filter_map(|(memory, id)| Some((EpisodeId(id), vectors.document(&memory.text)?))).collect();
+                packed.filter_map(|episode| Some((episode.id, vectors.document(&episode.text)?))).collect();
             recall.embedded(&scope, vectors.space.generation(), &packed);
         }
         ingest += start.elapsed().as_secs_f64();
-        memories += data.memories.len();
+        memories += data.episodes.len();
         let left = limit.map_or(usize::MAX, |limit| limit.saturating_sub(outcomes.len()));
         let asker = Asker::new(&recall, &scope, data, vectors);
         outcomes.extend(data.questions.iter().take(left).map(|question| asker.ask(question)));
@@ -132,33 +132,11 @@ pub(super) fn measure(
     Report::of(&outcomes, memories, ingest, embed)
 }
 
-/// The memories as live traffic would store them: numbered within their session, in the order of the file.
-fn episodes(data: &DataScope) -> Vec<Episode> {
-    let mut next: HashMap<&str, i64> = HashMap::new();
-    let mut all = Vec::with_capacity(data.memories.len());
-    for (memory, id) in data.memories.iter().zip(0..) {
-        let position = next.entry(memory.session.as_str()).or_default();
-        all.push(episode(memory, EpisodeId(id), *position));
-        *position += 1;
-    }
-    all
-}
-
-fn episode(memory: &Memory, id: EpisodeId, position: i64) -> Episode {
-    Episode {
-        speaker: memory.speaker.clone(),
-        session: memory.session.clone(),
-        position,
-        ..Episode::said(id, memory.text.clone(), memory.role, memory.said_at)
-    }
-}
-
 /// Asks the questions of one scope.
 struct Asker<'a> {
     recall: &'a Recall,
     scope: &'a Scope,
-    places: HashMap<&'a str, EpisodeId>,
-    tokens: Vec<usize>,
+    tokens: HashMap<EpisodeId, usize>,
     end: Time,
     vectors: Option<&'a Vectors>,
 }
@@ -169,9 +147,8 @@ impl<'a> Asker<'a> {
         Self {
             recall,
             scope,
-            places: data.memories.iter().zip(0..).map(|(memory, id)| (memory.id.as_str(), EpisodeId(id))).collect(),
-            tokens: data.memories.iter().map(|memory| tokens.text(Encoding::O200k, &shown_as(memory))).collect(),
-            end: data.memories.iter().map(|memory| memory.said_at).max().unwrap_or_default(),
+            tokens: data.episodes.iter().map(|e| (e.id, tokens.text(Encoding::O200k, &shown_as(e)))).collect(),
+            end: data.end,
             vectors,
         }
     }
@@ -194,13 +171,12 @@ impl<'a> Asker<'a> {
         let start = Instant::now();
         let ranking = self.recall.search_now(&query).unwrap_or_default();
         let search_seconds = start.elapsed().as_secs_f64();
-        let expected: Vec<EpisodeId> =
-            question.expected.iter().filter_map(|id| self.places.get(id.as_str()).copied()).collect();
+        let expected = question.expected.as_slice();
         Outcome {
             category: question.category.clone(),
             answerable: question.answerable,
             expected: expected.len(),
-            found: self.places_of(&expected, &ranking),
+            found: self.places_of(expected, &ranking),
             shown: shown.len(),
             shown_right: shown.iter().filter(|hit| expected.contains(&hit.episode.id)).count(),
             recall_seconds,
@@ -212,7 +188,7 @@ impl<'a> Asker<'a> {
         let mut tokens = 0;
         let mut found = Vec::new();
         for (place, hit) in ranking.iter().enumerate() {
-            tokens += usize::try_from(hit.episode.id.0).ok().and_then(|at| self.tokens.get(at)).copied().unwrap_or(0);
+            tokens += self.tokens.get(&hit.episode.id).copied().unwrap_or(0);
             if expected.contains(&hit.episode.id) {
                 found.push((place, tokens));
             }
@@ -222,10 +198,10 @@ impl<'a> Asker<'a> {
 }
 
 /// About as it is shown to a model: who said it and what.
-fn shown_as(memory: &Memory) -> String {
-    match &memory.speaker {
-        Some(speaker) => format!("{speaker}: {}", memory.text),
-        None => memory.text.clone(),
+fn shown_as(episode: &Episode) -> String {
+    match &episode.speaker {
+        Some(speaker) => format!("{speaker}: {}", episode.text),
+        None => episode.text.clone(),
     }
 }
 
@@ -260,6 +236,24 @@ mod tests {
             assert!(report.overall.n >= 10);
             assert!(report.overall.recall_at[0] >= 0.95, "{}", report.table());
         }
+    }
+
+    // Live traffic redacts, and remembers no thanks: a question that only they answer is not answered.
+    #[test]
+    fn memories_are_stored_as_live_traffic_stores_them() {
+        let memory = |id, text: &str| {
+            format!(
+                r#"{{"type":"memory","scope":"a","id":"{id}","session":"s","role":"user","said_at":"2024-01-02","text":"{text}"}}"#
+            )
+        };
+        let question = r#"{"type":"question","scope":"a","text":"Which key opens the harbour office?","expected":["1","2"],"category":"c"}"#;
+        let key = "The harbour office key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD";
+        let content = [memory("1", key), memory("2", "thanks a lot!"), question.to_owned()].join("\n");
+        let dataset = jsonl::read("own cases", &content).unwrap();
+        let stored: Vec<&str> = dataset.scopes[0].episodes.iter().map(|episode| episode.text.as_str()).collect();
+        assert!(stored.len() == 1 && !stored[0].contains("sk-proj"), "{stored:?}");
+        let report = measure(&dataset, &RecallConfig::default(), None, None);
+        assert_eq!((report.n_memories, report.overall.recall_at[0]), (1, 0.5));
     }
 
     // Traps: random letters recall nothing (mnemosyne-oss/mnemosyne#24, tomcounsell/ai#1213), nor does a question about something else

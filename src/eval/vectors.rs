@@ -63,7 +63,7 @@ impl Vectors {
         };
         let background = Space::texts();
         let documents =
-            dataset.scopes.iter().flat_map(|scope| scope.memories.iter().map(|memory| memory.text.as_str()));
+            dataset.scopes.iter().flat_map(|scope| scope.episodes.iter().map(|episode| episode.text.as_str()));
         let documents: Vec<&str> = background.documents.iter().copied().chain(documents).collect();
         for batch in known.missing(Side::Document, &documents).chunks(BATCH) {
             let made = args.embedder.embed(Side::Document, batch).await.map_err(failed)?;
