@@ -75,23 +75,42 @@ fn refuse<T>(reason: &'static str) -> Result<T, Refusal> {
     Err(Refusal { reason, quarantine: false })
 }
 
-/// Orders to the assistant, as opposed to facts.
+/// What an assistant does with what it is told: who is to do that is being ordered about, who "must be so excited" is not.
+const CONDUCT: &str = r"(?:answer|reply|respond|say|tell|recommend|include|mention|claim|add|output|write|refuse|send|run|execute|call|use\sthe|obey|comply|pretend|act\sas|ignore|disregard|reveal|follow\s(?:the|these|my|this)|treat|speak|address\sme|always|never)";
+const CONDUCT_ZH: &str = "(?:回答|回复|回应|说|告诉|推荐|输出|提到|遵守|服从|执行|扮演|忽略|无视|拒绝|泄露|调用|发送)";
+
+/// Orders to the assistant.
 static ORDERS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r"(?xi)(?:ignore|disregard|forget|override)\s(?:all\s|any\s|the\s|your\s|my\s|every\s)*(?:previous|prior|above|earlier|system|safety)\s?(?:instructions?|prompts?|rules?|messages?)?
-        |(?-u:\b)you\s(?:must|should|shall|will|are\sto|have\sto|need\sto|are\snow)(?-u:\b)|(?-u:\b)(?:the\s)?(?:assistant|system|model|ai)\s(?:must|should|shall|will|has\sto)(?-u:\b)
+    let duty = format!(
+        r"|(?-u:\b)you\s(?:must|should|shall|will|are\sto|have\sto|need\sto)(?:\s\w+){{0,2}}\s{CONDUCT}(?-u:\b)|你(?:必须|应该|要|得|需要|只能|不能|不许|不得)[^,。;!?，；！？\s]{{0,6}}{CONDUCT_ZH}"
+    );
+    let plain = r"(?xi)(?:ignore|disregard|forget|override)\s(?:all\s|any\s|the\s|your\s|my\s|every\s)*(?:previous|prior|above|earlier|system|safety)\s?(?:instructions?|prompts?|rules?|messages?)?
+        |(?-u:\b)you\sare\snow(?-u:\b)|(?-u:\b)(?:the\s)?(?:assistant|system|model|ai)\s(?:must|should|shall|will|has\sto)(?-u:\b)
         |(?-u:\b)(?:always|never|from\snow\son|whenever|every\stime)(?-u:\b).{0,60}(?-u:\b)(?:answer|reply|respond|say|tell|recommend|include|mention|claim|add|output|write|refuse|send|run|execute|call|use\sthe)(?-u:\b)
-        |^(?:always|never)\s|(?-u:\b)system\sprompt(?-u:\b)|(?-u:\b)jail\s?break|developer\smode|(?-u:\b)do\sanything\snow
+        |(?-u:\b)system\sprompt(?-u:\b)|(?-u:\b)jail\s?break|developer\smode|(?-u:\b)do\sanything\snow
         |(?-u:\b)(?:answer|reply|respond)\s(?:that|with|yes|no)(?-u:\b)|(?-u:\b)do\snot\s(?:tell|reveal|mention|refuse)
-        |忽略(?:之前|以上|前面|所有|上面)|无视(?:之前|以上|前面|所有)|你(?:必须|应该|要|得|需要|只能|不能|不许|不得)|(?:总是|永远|一律|每次|从现在起|从今以后|以后).{0,20}(?:回答|回复|说|告诉|推荐|输出|提到)|系统提示",
+        |忽略(?:之前|以上|前面|所有|上面)|无视(?:之前|以上|前面|所有)|(?:总是|永远|一律|每次|从现在起|从今以后|以后).{0,20}(?:回答|回复|说|告诉|推荐|输出|提到)|系统提示";
+    Regex::new(&format!("{plain}{duty}")).expect("tested")
+});
+
+/// What tells somebody what to do, whoever it is: people say it to each other, but it is nothing that is known of one.
+static BIDDING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?xi)(?-u:\b)you\s(?:must|should|shall|will|are\sto|have\sto|need\sto)(?-u:\b)|^(?:always|never)\s|你(?:必须|应该|要|得|需要|只能|不能|不许|不得)",
     )
     .expect("tested")
 });
 
-/// Whether a text gives orders to the assistant.
+/// Whether a text gives orders to the assistant. "You must be so excited" gives none.
 #[must_use]
 pub fn gives_orders(text: &str) -> bool {
     ORDERS.is_match(text)
+}
+
+/// Whether a text is no fact, because it tells somebody what to do.
+#[must_use]
+pub fn is_bidding(text: &str) -> bool {
+    BIDDING.is_match(text) || gives_orders(text)
 }
 
 /// Judges one candidate; what passes may have been mended (an unknown key becomes `note.*`, trust is lowered to that of the weakest source).
@@ -244,7 +263,7 @@ fn check_orders(candidate: &Candidate, schema: &KeySchema) -> Result<(), Refusal
             _ => Err(Refusal { reason: "not_in_closed_set", quarantine: true }),
         };
     }
-    if gives_orders(&text) || (candidate.by == ProposedBy::Model && gives_orders(&candidate.evidence.quote)) {
+    if is_bidding(&text) || (candidate.by == ProposedBy::Model && is_bidding(&candidate.evidence.quote)) {
         return Err(Refusal { reason: "orders", quarantine: true });
     }
     Ok(())

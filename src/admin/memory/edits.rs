@@ -14,7 +14,7 @@ use super::mentions::{Gone, mark, unmark};
 use super::{Shared, render};
 use crate::base::{ErrorKind, FactId};
 use crate::memory::edit::{EditCx, EditError};
-use crate::memory::gate::gives_orders;
+use crate::memory::gate::is_bidding;
 use crate::memory::normalise::same_value;
 use crate::memory::redact::redact;
 use crate::memory::{Actor, Fact, FactChange, FactStatus, KeySchema, Scope};
@@ -136,7 +136,7 @@ pub(super) fn check_value(key: &str, value: &Value, actor: Actor) -> Answer<()> 
             "holds what looks like a password, key or card number; secrets are not remembered",
         ));
     }
-    if actor != Actor::Operator && key != STANDING && gives_orders(text) {
+    if actor != Actor::Operator && key != STANDING && is_bidding(text) {
         let public = format!(
             "gives orders to the assistant; only `{STANDING}` holds such, for language, tone, length and format"
         );

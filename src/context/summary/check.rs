@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::context::sentence::sentences;
 use crate::conversation::fence;
-use crate::memory::gate::gives_orders;
+use crate::memory::gate::is_bidding;
 use crate::memory::redact::redact;
 
 use super::Material;
@@ -100,7 +100,7 @@ fn whole(text: &str) -> &str {
 
 /// Whether a sentence gives orders, or plays with the fence that it will stand in.
 fn is_order(sentence: &str) -> bool {
-    gives_orders(sentence) || IMPERATIVE.is_match(sentence) || sentence.to_ascii_lowercase().contains(fence::NAME)
+    is_bidding(sentence) || IMPERATIVE.is_match(sentence) || sentence.to_ascii_lowercase().contains(fence::NAME)
 }
 
 /// Whether the script that most of the answer is written in is one of what the user said.

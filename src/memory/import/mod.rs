@@ -18,7 +18,7 @@ use super::edit::EditCx;
 use super::episode::{Episode, EpisodeKind, EpisodeStatus};
 use super::export::origin;
 use super::fact::{Cardinality, Fact, FactStatus, SourceType};
-use super::gate::gives_orders;
+use super::gate::{gives_orders, is_bidding};
 use super::normalise::{same_value, slug};
 use super::redact::redact;
 use super::schema::KeySchema;
@@ -158,7 +158,7 @@ pub fn check_value(value: &Value, key: &str, operator: bool) -> Result<(), Strin
     if redact(text) != text.as_str() {
         return Err("the value holds what looks like a password, key or card number".to_owned());
     }
-    if !operator && key != "instruction.standing" && gives_orders(text) {
+    if !operator && key != "instruction.standing" && is_bidding(text) {
         return Err("the value gives orders to the assistant".to_owned());
     }
     Ok(())

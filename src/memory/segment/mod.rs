@@ -9,7 +9,7 @@ mod sentence;
 mod side;
 mod talk;
 
-pub use own::{OwnWords, own_words};
+pub use own::{OwnWords, own_words, said_words};
 pub(in crate::memory) use sentence::is_abbreviation;
 pub use sentence::{Sentence, sentences};
 pub use side::episode_side;

@@ -1,6 +1,6 @@
 //! The text of an episode: what is kept of one side of an exchange.
 
-use super::{is_one_off_task, is_small_talk, own_words, sentences};
+use super::{is_one_off_task, is_small_talk, said_words, sentences};
 use crate::base::fence;
 use crate::memory::language::is_han;
 use crate::memory::turn::Speaker;
@@ -20,7 +20,8 @@ fn tokens(text: &str) -> f64 {
         .sum()
 }
 
-/// Returns what to keep of a side as an episode: no code blocks, no pasted documents, at most 500 tokens with key data kept.
+/// Returns what to keep of a side as an episode: no code blocks, no pasted documents, at most 500 tokens with key data kept. A quotation within
+/// a line is part of what was said.
 /// `None` for small talk, one-off tasks and sides with nothing of their own.
 #[must_use]
 pub fn episode_side(text: &str, role: Speaker) -> Option<String> {
@@ -29,8 +30,8 @@ pub fn episode_side(text: &str, role: Speaker) -> Option<String> {
         if is_small_talk(&text) || is_one_off_task(&text) {
             return None;
         }
-        let own = own_words(&text);
-        own.parts().collect::<Vec<_>>().join("\n")
+        let said = said_words(&text);
+        said.parts().collect::<Vec<_>>().join("\n")
     } else {
         without_code(&text)
     };
@@ -126,6 +127,17 @@ mod tests {
             episode_side("Use this:\n```\nx\n```\nDone.", Speaker::Assistant).as_deref(),
             Some("Use this:\n\nDone.".replace("\n\n", "\n").as_str())
         );
+    }
+
+    #[test]
+    fn a_title_or_a_quotation_within_a_line_is_kept() {
+        for text in [
+            "Yeah, \"The Hound of the Baskervilles and other Tales\" is what I read to my brother.",
+            "My aunt used to say “I can't pour from an empty cup” on Sundays",
+            "I start it with `cargo run --release` on the old laptop",
+        ] {
+            assert_eq!(episode_side(text, Speaker::User).as_deref(), Some(text));
+        }
     }
 
     #[test]

@@ -48,6 +48,16 @@ impl<'a> OwnWords<'a> {
 /// pairs, transcripts, and pasted mail or documents.
 #[must_use]
 pub fn own_words(text: &str) -> OwnWords<'_> {
+    cut(text, true)
+}
+
+/// The same with quotations and code within a line, as far as they are the author's to tell: somebody else's words, but told by the author.
+#[must_use]
+pub fn said_words(text: &str) -> OwnWords<'_> {
+    cut(text, false)
+}
+
+fn cut(text: &str, leave_out_inline: bool) -> OwnWords<'_> {
     let mut masks = Vec::new();
     // Most messages are one plain line: nothing below can apply to them.
     let suspicious = text.chars().any(|c| {
@@ -77,7 +87,9 @@ pub fn own_words(text: &str) -> OwnWords<'_> {
         if text.contains('<') {
             mask_tags(text, &mut masks);
         }
-        mask_inline(text, &mut masks);
+        if leave_out_inline {
+            mask_inline(text, &mut masks);
+        }
         if text.contains(": ") {
             mask_inline_speakers(text, &mut masks);
         }
