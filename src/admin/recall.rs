@@ -85,7 +85,7 @@ async fn recall(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Value, Ga
     };
     let questions = app.questions.as_ref().filter(|_| app.recall.space().is_some());
     if let Some(questions) = questions {
-        query.vector = questions.vector(&query.text, VECTOR_WAIT).await;
+        query.vector = questions.vector(&app.recall.to_embed(&query), VECTOR_WAIT).await;
     }
     let is_late = questions.is_some() && query.vector.is_none() && !query.text.trim().is_empty();
     let unavailable = |error| {

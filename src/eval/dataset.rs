@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::base::{EpisodeId, Time};
 use crate::memory::{Episode, Scope, Speaker, import};
+use crate::recall::Speakers;
 
 /// Memories and questions of several scopes.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +45,15 @@ impl DataScope {
 
     pub(super) fn scope(&self) -> Scope {
         Scope::new("eval", "eval", self.name.as_str())
+    }
+
+    /// Who speaks in it.
+    pub(super) fn speakers(&self) -> Speakers {
+        let mut speakers = Speakers::default();
+        for name in self.episodes.iter().filter_map(|episode| episode.speaker.as_deref()) {
+            speakers.number(name);
+        }
+        speakers
     }
 
     /// Stores of a memory what live traffic would: numbered within its session, redacted, cut to length, and nothing of small talk and

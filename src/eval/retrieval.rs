@@ -154,7 +154,7 @@ impl<'a> Asker<'a> {
     }
 
     fn ask(&self, question: &Question) -> Outcome {
-        let query = Query {
+        let mut query = Query {
             scopes: vec![self.scope.clone()],
             text: question.text.clone(),
             before: None,
@@ -163,8 +163,9 @@ impl<'a> Asker<'a> {
             exclude: Exclude::default(),
             said: Arc::default(),
             max_episodes: DEPTH,
-            vector: self.vectors.and_then(|vectors| vectors.question(&question.text)),
+            vector: None,
         };
+        query.vector = self.vectors.and_then(|vectors| vectors.question(&self.recall.to_embed(&query)));
         let start = Instant::now();
         let shown = self.recall.recall_now(&query).unwrap_or_default().episodes;
         let recall_seconds = start.elapsed().as_secs_f64();

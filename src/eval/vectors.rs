@@ -70,9 +70,13 @@ impl Vectors {
             known.take(Side::Document, batch, made);
             known.keep(args, generation)?;
         }
-        let questions =
-            dataset.scopes.iter().flat_map(|scope| scope.questions.iter().map(|question| question.text.as_str()));
-        let questions: Vec<&str> = background.questions.iter().copied().chain(questions).collect();
+        let mut asked = Vec::new();
+        for scope in &dataset.scopes {
+            let speakers = scope.speakers();
+            asked.extend(scope.questions.iter().map(|question| speakers.leave_out(&question.text)));
+        }
+        let questions = background.questions.iter().copied().chain(asked.iter().map(|text| &**text));
+        let questions: Vec<&str> = questions.collect();
         let mut question_seconds = Vec::new();
         for batch in known.missing(Side::Query, &questions).chunks(BATCH) {
             for &text in batch {

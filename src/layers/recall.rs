@@ -195,8 +195,9 @@ impl Recall {
             return self.recall.recall_behind(query, begun, &self.tasks).await;
         };
         let limit = (self.deadline - self.deadline / SHARE_TO_FIND).saturating_sub(begun.elapsed());
+        let asked = self.recall.to_embed(query);
         let (vector, ()) =
-            tokio::join!(questions.vector(&query.text, limit), self.recall.read_behind(&query.scopes, &self.tasks));
+            tokio::join!(questions.vector(&asked, limit), self.recall.read_behind(&query.scopes, &self.tasks));
         let is_late = vector.is_none() && !query.text.trim().is_empty();
         let query = Query { vector, ..query.clone() };
         let mut found = self.recall.recall_behind(&query, begun, &self.tasks).await?;

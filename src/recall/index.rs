@@ -4,13 +4,13 @@
 //! kept exact through every insert and removal (`lists`), so nothing has to be rebuilt. Scores come from `score`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use super::dense::Rows;
 use super::exclude::Exclude;
-use super::lists::{Counted, List, Lists, TermHasher};
+use super::lists::{Counted, List, Lists};
 use super::sketch::Sketch;
+use super::speakers::Speakers;
 use crate::base::{EpisodeId, Time};
 use crate::memory::text::{self, Term, TermId};
 use crate::memory::{Episode, EpisodeStatus, Sensitivity, Speaker, first_score};
@@ -78,8 +78,7 @@ pub(super) struct Index {
     free_sessions: Vec<u32>,
     /// Their vectors, as far as there are any.
     pub(super) dense: Rows,
-    speakers: HashMap<TermId, u32, BuildHasherDefault<TermHasher>>,
-    speaker_ids: HashMap<String, u32>,
+    pub(super) speakers: Speakers,
     /// Sessions with an episode in them.
     pub(super) live_sessions: usize,
     pub(super) total_len: u64,
@@ -105,7 +104,8 @@ impl Index {
         let len = u32::try_from(found.iter().filter(|term| term.counts()).count()).unwrap_or(u32::MAX);
         let terms = self.lists.count(found.iter().map(|term| term.id));
         let session = self.session(&episode.session);
-        let speaker = self.speaker(episode.speaker.as_deref());
+        let name = episode.speaker.as_deref().filter(|name| !name.is_empty());
+        let speaker = name.and_then(|name| self.speakers.number(name)).unwrap_or(NONE);
         self.lists.add_own(doc, session, len, &terms);
         self.total_len += u64::from(len);
         self.bytes += cost(&episode, terms.len());
@@ -175,19 +175,6 @@ impl Index {
             u32::try_from(self.sessions.len() - 1).expect("there are no more sessions than documents")
         });
         self.session_ids.insert(name.to_owned(), id);
-        id
-    }
-
-    fn speaker(&mut self, name: Option<&str>) -> u32 {
-        let Some(name) = name.filter(|name| !name.is_empty()) else { return NONE };
-        if let Some(&known) = self.speaker_ids.get(name) {
-            return known;
-        }
-        let id = u32::try_from(self.speaker_ids.len()).unwrap_or(NONE);
-        self.speaker_ids.insert(name.to_owned(), id);
-        for term in text::name_terms(name) {
-            self.speakers.insert(term, id);
-        }
         id
     }
 
@@ -275,16 +262,6 @@ impl Index {
     /// What is known of a term; nothing when no episode holds it.
     pub(super) fn list(&self, term: TermId) -> Option<&List> {
         self.lists.get(term)
-    }
-
-    /// The speaker that a term names.
-    pub(super) fn speaker_named(&self, term: TermId) -> Option<u32> {
-        self.speakers.get(&term).copied()
-    }
-
-    /// Whether one of these terms names a speaker.
-    pub(super) fn names_a_speaker(&self, terms: &[Term]) -> bool {
-        terms.iter().any(|term| self.speakers.contains_key(&term.id))
     }
 
     pub(super) fn doc(&self, doc: u32) -> Option<&Doc> {

@@ -30,6 +30,7 @@ mod scoped;
 mod score;
 mod sketch;
 mod source;
+mod speakers;
 #[cfg(test)]
 mod tests;
 mod vectors;
@@ -44,3 +45,4 @@ pub use query::{Query, RecallConfig, Weights};
 pub use question::Questions;
 pub use rerank::Reranker;
 pub use source::{ScopeData, Source};
+pub(crate) use speakers::Speakers;

@@ -197,7 +197,7 @@ pub(super) struct Floors {
 
 impl Floors {
     pub(super) fn of(indexes: &[&Index], asked: &Asked<'_>, config: &RecallConfig, purpose: Purpose) -> Self {
-        let share = if indexes.iter().any(|index| index.names_a_speaker(&asked.own)) {
+        let share = if indexes.iter().any(|index| index.speakers.is_in(&asked.own)) {
             NAMED
         } else if asked.is_personal {
             PERSONAL
@@ -253,7 +253,7 @@ pub(super) fn scored(
     prune: Option<&Prune<'_>>,
 ) -> Scored {
     let others: Vec<QueryTerm> =
-        asked.terms.iter().copied().filter(|term| index.speaker_named(term.id).is_none()).collect();
+        asked.terms.iter().copied().filter(|term| index.speakers.named(term.id).is_none()).collect();
     score(index, all, if others.is_empty() { &asked.terms } else { &others }, least, prune)
 }
 
@@ -370,7 +370,7 @@ pub(super) struct Fusion<'a> {
 
 impl<'a> Fusion<'a> {
     pub(super) fn new(index: &'a Index, asked: &'a Asked<'a>, weights: &'a Weights, best: Best) -> Self {
-        let speakers: Vec<u32> = asked.own.iter().filter_map(|term| index.speaker_named(term.id)).collect();
+        let speakers: Vec<u32> = asked.own.iter().filter_map(|term| index.speakers.named(term.id)).collect();
         let named = if speakers.is_empty() { 0.0 } else { weights.speaker.max(0.0) };
         let asked_for = if asked.when.is_some() { weights.boost } else { 0.0 };
         let (lowest, highest) = index.hindsight;

@@ -1,5 +1,6 @@
 //! The vectors of hot scopes: which space they are in, how they come in, and which are still to come.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -191,6 +192,19 @@ impl Recall {
             Vec::new()
         });
         Some((space, rows))
+    }
+
+    /// What is embedded of a question: all but the names of those who speak in its scopes, as far as these are in memory. Vectors are of what
+    /// was said, and who said it is found by other means.
+    #[must_use]
+    pub fn to_embed<'a>(&self, query: &'a Query) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(query.text.as_str());
+        for entry in query.scopes.iter().filter_map(|scope| self.hot.get(scope)) {
+            if let Cow::Owned(left) = read(&entry).index.speakers.leave_out(&text) {
+                text = left.into();
+            }
+        }
+        text
     }
 
     /// A question's vector in the space in use, where it has one.
