@@ -45,7 +45,7 @@ pub struct RecallWeights {
     pub session_long: f64,
     /// `dense_turn`: how near the turn's vector is, where there are vectors.
     pub dense_turn: f64,
-    /// `dense_neighbours`: the same on average with its neighbours.
+    /// `dense_neighbours`: the same of the turn and its neighbours together.
     pub dense_neighbours: f64,
     /// `assistant`: what a turn of the assistant weighs beside the same words of the user.
     pub assistant: f64,
@@ -77,8 +77,8 @@ impl Default for RecallWeights {
             session: 1.2,
             neighbours_long: 0.5,
             session_long: 0.3,
-            dense_turn: 0.3,
-            dense_neighbours: 2.0,
+            dense_turn: 2.5,
+            dense_neighbours: 5.0,
             assistant: 0.4,
             boost: 0.1,
             speaker: 0.1,

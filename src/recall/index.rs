@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::dense::Rows;
+use super::dense::{Rows, Space};
 use super::exclude::Exclude;
 use super::lists::{Counted, List, Lists};
 use super::sketch::Sketch;
 use super::speakers::Speakers;
 use crate::base::{EpisodeId, Time};
+use crate::embed::Packed;
 use crate::memory::text::{self, Term, TermId};
 use crate::memory::{Episode, EpisodeStatus, Sensitivity, Speaker, first_score};
 
@@ -249,7 +250,7 @@ impl Index {
         }
     }
 
-    /// Brings the window lengths of these documents up to date.
+    /// Brings up to date what is known of these documents together with their neighbours.
     fn measure(&mut self, docs: [u32; 3]) {
         for doc in docs.into_iter().filter(|&doc| doc != NONE) {
             let len = |doc: u32| self.sizes.get(doc as usize).map_or(0, |size| size.turn);
@@ -257,11 +258,27 @@ impl Index {
             let known = std::mem::replace(&mut self.sizes[doc as usize].window, window);
             self.total_window = self.total_window - u64::from(known) + u64::from(window);
         }
+        self.measure_vectors(docs);
     }
 
     /// What is known of a term; nothing when no episode holds it.
     pub(super) fn list(&self, term: TermId) -> Option<&List> {
         self.lists.get(term)
+    }
+
+    /// Gives a document a vector; `false` when it is not of this space.
+    pub(super) fn put_vector(&mut self, doc: u32, space: &Space, stored: &Packed) -> bool {
+        if !self.dense.put(doc, space, stored) {
+            return false;
+        }
+        self.measure_vectors([self.prev(doc), doc, self.next(doc)]);
+        true
+    }
+
+    fn measure_vectors(&mut self, docs: [u32; 3]) {
+        for doc in docs.into_iter().filter(|&doc| doc != NONE) {
+            self.dense.measure(doc, [self.prev(doc), self.next(doc)]);
+        }
     }
 
     pub(super) fn doc(&self, doc: u32) -> Option<&Doc> {

@@ -81,7 +81,7 @@ pub struct Weights {
     pub session_long: f64,
     /// How near the turn's vector is, where there are vectors.
     pub dense_turn: f64,
-    /// The same on average with its neighbours.
+    /// The same of the turn and its neighbours together, where turns are short; where they are long, as much less as `neighbours_long` says.
     pub dense_neighbours: f64,
     /// What a turn of the assistant weighs beside the same words said by the user.
     pub assistant: f64,
@@ -99,8 +99,8 @@ impl Default for Weights {
             session: 1.2,
             neighbours_long: 0.5,
             session_long: 0.3,
-            dense_turn: 0.3,
-            dense_neighbours: 2.0,
+            dense_turn: 2.5,
+            dense_neighbours: 5.0,
             assistant: 0.4,
             boost: 0.1,
             speaker: 0.1,

@@ -362,6 +362,8 @@ pub(super) struct Fusion<'a> {
     weights: &'a Weights,
     best: Best,
     shares: [f64; 3],
+    /// What the channels of vectors count: the turn, and it with its neighbours.
+    pub(super) dense: [f64; 2],
     speakers: Vec<u32>,
     /// No boost is more or less than these for this question, as a share.
     most_boost: f64,
@@ -377,7 +379,10 @@ impl<'a> Fusion<'a> {
         let bounded = |boost: f64| boost.clamp(-weights.boost, weights.boost);
         let most_boost = bounded(FRESH + named + asked_for + HINDSIGHT * f64::from(highest));
         let least_boost = bounded(HINDSIGHT * f64::from(lowest));
-        Self { index, asked, weights, best, shares: Shares::exact(index, weights), speakers, most_boost, least_boost }
+        let shares = Shares::exact(index, weights);
+        let leaning = if weights.neighbours > 0.0 { shares[1] / weights.neighbours } else { 1.0 };
+        let dense = [weights.dense_turn, weights.dense_neighbours * leaning];
+        Self { index, asked, weights, best, shares, dense, speakers, most_boost, least_boost }
     }
 
     /// The score before any boost.

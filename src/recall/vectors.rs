@@ -74,7 +74,7 @@ impl Scoped {
             let Some(number) = self.index.number(*id) else { continue };
             let text = self.index.doc(number).map(|doc| doc.episode.text.as_str()).unwrap_or_default();
             let packed = Packed::open(body, space.generation(), text);
-            damaged += u64::from(!packed.is_some_and(|packed| self.index.dense.put(number, space, &packed)));
+            damaged += u64::from(!packed.is_some_and(|packed| self.index.put_vector(number, space, &packed)));
         }
         damaged
     }
@@ -138,7 +138,7 @@ impl Recall {
             let mut scoped = write(&entry);
             for (id, packed) in vectors {
                 if let Some(number) = scoped.index.number(*id) {
-                    scoped.index.dense.put(number, &space, packed);
+                    scoped.index.put_vector(number, &space, packed);
                 }
             }
             scoped.has_grown()

@@ -1,7 +1,7 @@
 //! Ranks by words and vectors together.
 //!
 //! What words say is scored as it is without vectors. The two channels of the vectors, the turn and the turn with its neighbours, are
-//! divided by their best and added. An episode is found by either: by words that clear the floor, or by standing out from texts that have
+//! measured by their best and added. An episode is found by either: by words that clear the floor, or by standing out from texts that have
 //! nothing to do with the question.
 
 use std::collections::HashMap;
@@ -68,18 +68,20 @@ pub(in crate::recall) fn ranked(
         return Some(Vec::new());
     }
     let highest = |of: fn(Closeness) -> f32| all().filter_map(|both| both.close.map(of)).fold(0.0, f32::max);
-    let divisors = Closeness {
-        turn: near.divisor(highest(|close| close.turn)),
-        neighbours: near.divisor(highest(|close| close.neighbours)),
-    };
+    let nearest = Closeness { turn: highest(|close| close.turn), neighbours: highest(|close| close.neighbours) };
     let mut ranked: Vec<(f64, usize, Both)> = Vec::new();
     for (number, (searched, both)) in searched.iter().zip(&both).enumerate() {
         let fusion = Fusion::new(searched.index, asked, &config.weights, best);
         for both in both {
             let by_words = f64::from(both.hit.coverage) >= floors.beside && (!is_shown || both.hit.telling > 0);
             let place = &searched.index.places[both.hit.doc as usize];
-            if (by_words || stands_out(both)) && may_show(place, asked) {
-                let meant = both.close.map_or(0.0, |close| close.weighed(divisors, config));
+            let by_meaning =
+                if is_shown { stands_out(both) } else { both.close.is_some_and(|close| near.is_beside(close)) };
+            if (by_words || by_meaning) && may_show(place, asked) {
+                // One without a vector is taken for unrelated.
+                let close = both.close.unwrap_or_default();
+                let meant = fusion.dense[0] * near.share(close.turn, nearest.turn)
+                    + fusion.dense[1] * near.share(close.neighbours, nearest.neighbours);
                 let plain = fusion.plain(&both.hit, place) + meant * role_weight(place.is_reply, &config.weights);
                 ranked.push((fusion.boosted(plain, place), number, *both));
             }
@@ -90,14 +92,6 @@ pub(in crate::recall) fn ranked(
     let found =
         ranked.into_iter().filter_map(|(fused, number, both)| found(searched[number].index, both, fused, config));
     Some(found.collect())
-}
-
-impl Closeness {
-    fn weighed(self, divisors: Self, config: &RecallConfig) -> f64 {
-        let share = |cosine: f32, divisor: f32| f64::from((cosine / divisor).max(0.0));
-        config.weights.dense_turn * share(self.turn, divisors.turn)
-            + config.weights.dense_neighbours * share(self.neighbours, divisors.neighbours)
-    }
 }
 
 impl Searched<'_> {

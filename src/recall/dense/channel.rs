@@ -1,17 +1,21 @@
 //! How near the episodes of a scope are to a question, and what of that stands out.
 
-use super::super::index::{Index, NONE};
+use super::super::index::Index;
 use super::rows::Asked;
 use super::space::Space;
 
 /// So many of the nearest are looked at, beside those that words find.
 const NEAREST: usize = 256;
-/// Nothing is nearer than the nearest, but of a question that nothing is near to, the nearest is nothing either: a channel is divided by no
+/// Nothing is nearer than the nearest, but of a question that nothing is near to, the nearest is nothing either: a channel is measured from no
 /// less than this, in spreads of unrelated texts.
 const LEAST_BEST: f32 = 3.0;
+/// And from so far below what is unrelated, so that a share says how much nearer one is than another, not how many times.
+const BELOW: f32 = 5.0;
 /// What must be stood out from, in the same measure, to be shown to a model, and to be listed.
 const SHOWN_FROM: f32 = 4.0;
 const LISTED_FROM: f32 = 3.6;
+/// What a memory below one that stands out must be near by, to be listed: a second one often holds just the other half of the answer.
+const BESIDE: f32 = 1.0;
 /// How much a question's leaning adds, which is bounded there, and from where on it may be about one's own past at all.
 const LEANING: f32 = 1.5;
 const MOST_LEANING: f32 = 1.0;
@@ -31,7 +35,7 @@ pub(in crate::recall) struct Near<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Closeness {
     pub(super) turn: f32,
-    /// On average with its neighbours.
+    /// Of the sum of its vector and its neighbours'.
     pub(super) neighbours: f32,
 }
 
@@ -62,9 +66,16 @@ impl<'a> Near<'a> {
         Some(Channel { cosines, nearest })
     }
 
-    /// What a channel's scores are divided by, when `best` is the best of them.
-    pub(super) fn divisor(&self, best: f32) -> f32 {
-        best.max(LEAST_BEST * self.space.spread())
+    /// Whether an episode, or it together with its neighbours, is near enough to be listed below one that stands out.
+    pub(super) fn is_beside(&self, close: Closeness) -> bool {
+        close.turn.max(close.neighbours) >= BESIDE * self.space.spread()
+    }
+
+    /// What a cosine is as a share, when `best` is the best of its channel.
+    pub(super) fn share(&self, cosine: f32, best: f32) -> f64 {
+        let spread = self.space.spread();
+        let from = |cosine: f32| cosine + BELOW * spread;
+        f64::from((from(cosine) / from(best.max(LEAST_BEST * spread))).max(0.0))
     }
 
     /// Whether an episode stands out so far that it may be shown, or listed, without a word in common.
@@ -84,14 +95,8 @@ impl Channel {
     /// How near a document is; `None` when it has no vector.
     pub(super) fn closeness(&self, index: &Index, doc: u32) -> Option<Closeness> {
         let turn = self.cosine(doc)?;
-        let (mut sum, mut n) = (turn, 1.0);
-        for beside in index.beside(doc).into_iter().filter(|&beside| beside != NONE) {
-            if let Some(cosine) = self.cosine(beside) {
-                sum += cosine;
-                n += 1.0;
-            }
-        }
-        Some(Closeness { turn, neighbours: sum / n })
+        let beside: f32 = index.beside(doc).into_iter().filter_map(|beside| self.cosine(beside)).sum();
+        Some(Closeness { turn, neighbours: (turn + beside) / index.dense.length(doc) })
     }
 
     fn cosine(&self, doc: u32) -> Option<f32> {

@@ -14,6 +14,8 @@ pub(in crate::recall) struct Rows {
     values: Vec<i8>,
     /// What the numbers of each document are multiplied by; 0 = it has no vector.
     scales: Vec<f32>,
+    /// How long the sum of each document's vector and its neighbours' is.
+    lengths: Vec<f32>,
     /// How many documents have one.
     len: usize,
 }
@@ -32,6 +34,7 @@ impl Rows {
         let doc = doc as usize;
         if self.scales.len() <= doc {
             self.scales.resize(doc + 1, 0.0);
+            self.lengths.resize(doc + 1, 1.0);
             self.values.resize((doc + 1) * self.dimension, 0);
         }
         self.len += usize::from(self.scales[doc] == 0.0);
@@ -46,6 +49,32 @@ impl Rows {
             *scale = 0.0;
             self.len -= 1;
         }
+    }
+
+    /// Brings up to date what is known of a document together with those beside it, as far as they have vectors.
+    pub(in crate::recall) fn measure(&mut self, doc: u32, beside: [u32; 2]) {
+        let rows: Vec<(&[i8], f32)> = [doc, beside[0], beside[1]].into_iter().filter_map(|doc| self.row(doc)).collect();
+        let mut square = rows.len() as f32;
+        for (at, &(a, a_scale)) in rows.iter().enumerate() {
+            for &(b, b_scale) in &rows[at + 1..] {
+                let dot: i32 = a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
+                square += 2.0 * dot as f32 * a_scale * b_scale;
+            }
+        }
+        if let Some(length) = self.lengths.get_mut(doc as usize) {
+            // Those that point away from each other say nothing together: it is not divided by nothing.
+            *length = square.max(1.0).sqrt();
+        }
+    }
+
+    /// How long the sum of a document's vector and its neighbours' is.
+    pub(super) fn length(&self, doc: u32) -> f32 {
+        self.lengths.get(doc as usize).copied().unwrap_or(1.0)
+    }
+
+    fn row(&self, doc: u32) -> Option<(&[i8], f32)> {
+        let scale = self.scales.get(doc as usize).copied().filter(|&scale| scale > 0.0)?;
+        Some((&self.values[doc as usize * self.dimension..][..self.dimension], scale))
     }
 
     /// Whether a document has a vector of this space.
@@ -75,7 +104,7 @@ impl Rows {
 
     /// What they take in memory.
     pub(in crate::recall) fn bytes(&self) -> usize {
-        self.values.capacity() + self.scales.capacity() * size_of::<f32>()
+        self.values.capacity() + (self.scales.capacity() + self.lengths.capacity()) * size_of::<f32>()
     }
 }
 
@@ -125,6 +154,23 @@ mod tests {
         rows.clear(99);
         assert_eq!((rows.len(&space), rows.has(3, &space), rows.has(1, &space)), (2, false, true));
         assert!(cosines(&rows, &space, "violin")[3].is_nan());
+    }
+
+    #[test]
+    fn a_sum_is_as_long_as_its_vectors_agree() {
+        let space = space();
+        let mut rows = Rows::default();
+        for (doc, text) in [(0, "pepper soup"), (1, "pepper soup"), (2, "a violin out of tune")] {
+            rows.put(doc, &space, &packed(text));
+        }
+        let length = |rows: &mut Rows, doc, beside| {
+            rows.measure(doc, beside);
+            rows.length(doc)
+        };
+        assert!((length(&mut rows, 0, [u32::MAX, 1]) - 2.0).abs() < 0.02, "two alike");
+        let unlike = length(&mut rows, 1, [0, 2]);
+        assert!(unlike > 2.0 && unlike < 2.7, "{unlike}");
+        assert!((length(&mut rows, 2, [u32::MAX, 9]) - 1.0).abs() < 1e-3, "beside nothing that has a vector");
     }
 
     // ruvnet/RuVector#973, mem0ai/mem0#3065, petabridge/memorizer#17: sizes and models never mix.
