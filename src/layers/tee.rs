@@ -19,7 +19,7 @@ use crate::telemetry::{Held, Metrics};
 use crate::upstream::UpstreamBody;
 use crate::wire::{JsonRelay, RelayOptions, StreamEnd, StreamRelay, Verdict};
 
-/// Of a reply that is not streamed, so much is kept to be read, in bytes.
+/// Of a reply that is not streamed, so much is kept to be read, in bytes; of a longer one its usage.
 const COLLECT_BYTES: usize = 4 * 1024 * 1024;
 
 /// How one reply is to be passed on.

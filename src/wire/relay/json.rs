@@ -1,10 +1,15 @@
 //! The relay of a body that is not streamed.
 
 use bytes::Bytes;
+use memchr::memmem;
+use serde_json::value::RawValue;
 
 use super::{StreamEnd, Verdict};
 use crate::wire::Usage;
 use crate::wire::delta::{Accumulator, Reply};
+
+/// Of a body that is longer than its copy may be, so much of its end is kept, in bytes: what was used stands there.
+const TAIL_BYTES: usize = 64 * 1024;
 
 /// Passes the frames of one JSON body on at once and keeps a bounded copy.
 ///
@@ -17,6 +22,8 @@ pub struct JsonRelay {
     passed: u64,
     held: Bytes,
     copy: Option<Vec<u8>>,
+    /// The end of a body that is longer than the copy may be.
+    tail: Vec<u8>,
     limit: usize,
     light: bool,
     verdict: Verdict,
@@ -24,7 +31,7 @@ pub struct JsonRelay {
 }
 
 impl JsonRelay {
-    /// Makes a relay that keeps a copy of at most `collect_limit` bytes; of a longer body it keeps none.
+    /// Makes a relay that keeps a copy of at most `collect_limit` bytes; of a longer body it keeps the end, for its usage.
     #[must_use]
     pub fn new(hold_end: bool, collect_limit: usize) -> Self {
         Self {
@@ -33,6 +40,7 @@ impl JsonRelay {
             passed: 0,
             held: Bytes::new(),
             copy: Some(Vec::new()),
+            tail: Vec::new(),
             limit: collect_limit,
             light: false,
             verdict: Verdict::Open,
@@ -92,6 +100,7 @@ impl JsonRelay {
             }
         } else {
             self.reply.truncated = true;
+            self.reply.usage = last_usage(&std::mem::take(&mut self.tail));
         }
         Vec::new()
     }
@@ -113,7 +122,7 @@ impl JsonRelay {
         self.verdict
     }
 
-    /// The reply; empty until [`end`](Self::end), and `truncated` when the body was over the limit.
+    /// The reply; empty until [`end`](Self::end), and `truncated` with nothing but usage when the body was over the limit.
     #[must_use]
     pub fn reply(&self) -> &Reply {
         &self.reply
@@ -132,12 +141,63 @@ impl JsonRelay {
     }
 
     fn keep(&mut self, frame: &[u8]) {
-        if let Some(copy) = &mut self.copy {
-            if copy.len() + frame.len() > self.limit {
-                self.copy = None;
-            } else {
-                copy.extend_from_slice(frame);
+        match &mut self.copy {
+            Some(copy) if copy.len() + frame.len() <= self.limit => copy.extend_from_slice(frame),
+            // Nobody wants to know anything.
+            _ if self.limit == 0 => self.copy = None,
+            copy => {
+                if let Some(copy) = copy.take() {
+                    self.tail.extend_from_slice(&copy[copy.len().saturating_sub(TAIL_BYTES)..]);
+                }
+                self.tail.extend_from_slice(&frame[frame.len().saturating_sub(TAIL_BYTES)..]);
+                // Not for each frame, however small: it moves what is kept.
+                if self.tail.len() > 4 * TAIL_BYTES {
+                    self.tail.drain(..self.tail.len() - TAIL_BYTES);
+                }
             }
         }
+    }
+}
+
+/// The usage that the end of a body tells, where that is all that is left of it. Inside a string the name would be escaped.
+fn last_usage(tail: &[u8]) -> Option<Usage> {
+    const NAME: &[u8] = b"\"usage\"";
+    let at = memmem::rfind(tail, NAME)? + NAME.len();
+    let text = std::str::from_utf8(&tail[at..]).ok()?;
+    let value = text.trim_ascii_start().strip_prefix(':')?.trim_ascii_start();
+    // What stands behind the object does not belong to it.
+    let object = serde_json::Deserializer::from_str(value).into_iter::<&RawValue>().next()?.ok()?;
+    Usage::read(object.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relayed(body: &str, limit: usize, frame: usize) -> Reply {
+        let mut relay = JsonRelay::new(false, limit).without_text();
+        for frame in body.as_bytes().chunks(frame) {
+            relay.push(Bytes::copy_from_slice(frame));
+        }
+        relay.end(StreamEnd::Clean);
+        relay.reply().clone()
+    }
+
+    #[test]
+    fn of_a_body_that_is_too_long_to_keep_the_usage_is_read_all_the_same() {
+        let numbers = "0.123,".repeat(100_000);
+        let vectors = format!(
+            r#"{{"data":[{{"embedding":[{numbers}0]}}],"usage": {{"prompt_tokens":70000,"total_tokens":70000}},"model":"e"}}"#
+        );
+        for frame in [1_000, 16_384, 1_000_000] {
+            let reply = relayed(&vectors, 10_000, frame);
+            assert!(reply.truncated);
+            assert_eq!(reply.usage.unwrap().prompt_tokens, 70_000, "in frames of {frame}");
+            assert!(relayed(&vectors, 0, frame).usage.is_none());
+        }
+        let said = format!(
+            r#"{{"usage":{{"prompt_tokens":1}},"data":["{numbers}","\"usage\":{{\"prompt_tokens\":9}}","usage"]}}"#
+        );
+        assert!(relayed(&said, 10_000, 1_000).usage.is_none());
     }
 }
