@@ -13,7 +13,6 @@ use crate::config::{Config, EmbeddingsEngine, Key, Provider, ProviderKey, System
 use crate::embed::Side;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, SubjectUse, UpkeepStore};
-use crate::tokens::ModelTable;
 use crate::upstream::probe;
 
 /// One thing that was looked at.
@@ -125,9 +124,9 @@ async fn store(config: &Config) -> Vec<Finding> {
 /// Keys of the config with a limit of money that may ask for models of which nobody knows the price. Where the config names
 /// those models it is a mistake of its own.
 fn unpriced_configured(config: &Config) -> Vec<String> {
-    let mut found = Vec::new();
+    let (mut found, rules) = (Vec::new(), config.limit_rules());
     for (index, key) in config.keys.iter().enumerate() {
-        if config.limits_money(&key.tenant, &key.limits, &key.each_subject) {
+        if rules.limit_money(&key.tenant, &key.limits, &key.each_subject) {
             found.extend(unpriced(&format!("keys[{index}]"), &config.unpriced(&key.models)));
         }
     }
@@ -136,12 +135,12 @@ fn unpriced_configured(config: &Config) -> Vec<String> {
 
 /// The same of keys in the store that are in force.
 fn unpriced_stored(config: &Config, keys: &[StoredKey]) -> Vec<String> {
-    let mut found = Vec::new();
+    let (mut found, rules) = (Vec::new(), config.limit_rules());
     for key in keys.iter().filter(|key| key.revoked_at.is_none()) {
         let settings: Option<toml::Table> = serde_json::from_str(&key.settings).ok();
         // Settings that cannot be read refuse every request, and say so there.
         let Some(settings) = settings.and_then(|table| Key::from_settings(&table).ok()) else { continue };
-        if config.limits_money(&settings.tenant, &settings.limits, &settings.each_subject) {
+        if rules.limit_money(&settings.tenant, &settings.limits, &settings.each_subject) {
             found.extend(unpriced(&format!("key {} ({})", key.id, key.name), &config.unpriced(&settings.models)));
         }
     }
@@ -163,8 +162,7 @@ fn unpriced(who: &str, unpriced: &Unpriced) -> Option<String> {
 /// Targets whose price nobody knows.
 fn unbooked(config: &Config) -> Vec<String> {
     let targets = config.models.iter().flat_map(|model| model.targets.iter().map(move |target| (model, target)));
-    let listed = |name: &str| ModelTable::built_in().lookup(name).and_then(|known| known.prices);
-    let unpriced = targets.filter(|(_, target)| target.price.over(listed(&target.model)).is_none());
+    let unpriced = targets.filter(|(_, target)| target.price().is_none());
     let told = unpriced.map(|(model, target)| {
         format!(
             "model `{}`: the price of its target {}/{} is not known, so that its tokens are booked and their cost is not; \

@@ -9,7 +9,7 @@ use super::provider::{ProviderKey, parse_http_url};
 use super::spending;
 use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Model, Overrides, Provider, StoreUrl, UnknownModels, VectorsEngine};
-use crate::tokens::{ModelTable, PriceChanges};
+use crate::tokens::PriceChanges;
 
 /// Puts the command line over the file.
 pub(super) fn apply(config: &mut Config, overrides: &Overrides, errors: &mut Vec<ConfigError>) {
@@ -153,9 +153,8 @@ fn aliased(config: &Config, index: usize, alias: &str, errors: &mut Vec<ConfigEr
 
 /// Half a price would count the other half as free, or all of it as unknown: neither is what was meant.
 fn whole_price(path: &str, target: &Target, errors: &mut Vec<ConfigError>) {
-    let known = ModelTable::built_in().lookup(&target.model).and_then(|known| known.prices);
     let says_something = target.price != PriceChanges::default();
-    if says_something && target.price.over(known).is_none() {
+    if says_something && target.price().is_none() {
         let missing = if target.price.input.is_none() { "price_input_per_million" } else { "price_output_per_million" };
         let problem = "is missing: the table of known models has no price of this model, so that both are needed (0 where nothing is to pay)";
         errors.push(ConfigError::new(format!("{path}.{missing}"), None, problem));

@@ -7,7 +7,7 @@ use super::limits::BudgetChanges;
 use super::params;
 use super::reader::Section;
 use crate::exchange::Limits;
-use crate::tokens::{PriceChanges, Rate};
+use crate::tokens::{ModelTable, Price, PriceChanges, Rate};
 use crate::wire::ParamRules;
 
 /// One `[[models]]`: a name that clients ask for, and what is behind it.
@@ -116,6 +116,12 @@ impl Model {
 }
 
 impl Target {
+    /// What it costs, with what the table of known models says; `None` = not known.
+    #[must_use]
+    pub fn price(&self) -> Option<Price> {
+        self.price.over(ModelTable::built_in().price(&self.model))
+    }
+
     fn read(s: &mut Section<'_>) -> Self {
         let params = s.table("params", params::read);
         Self {

@@ -3,6 +3,7 @@
 use super::error::ConfigError;
 use super::words::quoted;
 use super::{Config, Model, UnknownModels};
+use crate::access::LimitRules;
 use crate::exchange::Limits;
 use crate::tokens::ModelTable;
 
@@ -27,27 +28,32 @@ impl Config {
         let may_use = |model: &&Model| models.is_empty() || models.contains(&model.name);
         let used = self.models.iter().filter(may_use).filter_map(|model| self.model(&model.name));
         for target in used.flat_map(|model| &model.targets) {
-            let known = ModelTable::built_in().lookup(&target.model).and_then(|known| known.prices);
             let label = format!("{}/{}", target.provider, target.model);
-            if target.price.over(known).is_none() && !targets.contains(&label) {
+            if target.price().is_none() && !targets.contains(&label) {
                 targets.push(label);
             }
         }
         let is_known = |name: &&String| {
-            self.models.iter().any(|model| model.name == **name)
-                || ModelTable::built_in().lookup(name).is_some_and(|known| known.prices.is_some())
+            self.models.iter().any(|model| model.name == **name) || ModelTable::built_in().price(name).is_some()
         };
         let passes = has_default && self.routing.unknown_models == UnknownModels::Pass;
         let is_open = passes && (models.is_empty() || !models.iter().all(|name| is_known(&name)));
         Unpriced { targets, is_open }
     }
 
-    /// Whether money is limited for a key of `tenant` with these limits of its own and of its people.
+    /// The limits that stand beside those of keys.
     #[must_use]
-    pub fn limits_money(&self, tenant: &str, own: &Limits, each_subject: &Limits) -> bool {
-        let of_tenant = self.limits.tenants.iter().find(|(name, _)| name == tenant).map(|(_, limits)| limits);
-        let of_people = if each_subject.is_empty() { &self.limits.each_subject } else { each_subject };
-        [own, of_people, of_tenant.unwrap_or(&self.limits.each_tenant)].into_iter().any(Limits::count_money)
+    pub fn limit_rules(&self) -> LimitRules {
+        let aliases = self.models.iter().filter(|model| model.alias.is_some());
+        LimitRules {
+            tenants: self.limits.tenants.iter().cloned().collect(),
+            each_tenant: self.limits.each_tenant,
+            each_subject: self.limits.each_subject,
+            models: self.models.iter().map(|model| (model.name.clone(), model.limits)).collect(),
+            aliases: aliases
+                .filter_map(|model| Some((model.name.clone(), self.model(&model.name)?.name.clone())))
+                .collect(),
+        }
     }
 }
 
@@ -58,12 +64,13 @@ pub(super) fn check(config: &Config, errors: &mut Vec<ConfigError>) {
             errors.push(ConfigError::new(path, None, problem(targets)));
         }
     };
+    let rules = config.limit_rules();
     for (index, key) in config.keys.iter().enumerate() {
-        if config.limits_money(&key.tenant, &key.limits, &key.each_subject) {
+        if rules.limit_money(&key.tenant, &key.limits, &key.each_subject) {
             refuse(format!("keys[{index}]"), &config.unpriced(&key.models).targets);
         }
     }
-    if config.keys.is_empty() && config.limits_money("", &Limits::default(), &Limits::default()) {
+    if config.keys.is_empty() && rules.limit_money("", &Limits::default(), &Limits::default()) {
         refuse("limits".to_owned(), &config.unpriced(&[]).targets);
     }
     for (index, model) in config.models.iter().enumerate().filter(|(_, model)| model.limits.count_money()) {

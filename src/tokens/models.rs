@@ -121,6 +121,12 @@ impl ModelTable {
         }
     }
 
+    /// Returns the list price of a model; `None` = not known.
+    #[must_use]
+    pub fn price(&self, name: &str) -> Option<Price> {
+        self.lookup(name)?.prices
+    }
+
     fn longest_prefix(&self, name: &str) -> Option<ModelLimits> {
         let mut end = name.len();
         loop {

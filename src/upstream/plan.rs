@@ -290,7 +290,7 @@ impl Target {
         Self {
             label: format!("{}/{}", config.provider.name, config.model),
             exact: is_exact(table, &config.model),
-            price: config.price.over(list_price(table, &config.model)),
+            price: config.price.over(table.price(&config.model)),
             window_is_configured: config.window.is_some(),
             params: config.params,
             fit: context::Target { model: Some(config.model), ..fit },
@@ -306,7 +306,7 @@ impl Target {
         Self {
             label: format!("{}/{}", provider.name, clipped(model)),
             exact: is_exact(table, model),
-            price: list_price(table, model),
+            price: table.price(model),
             window_is_configured: false,
             params: None,
             fit: context::Target { max_sensitivity: provider.max_sensitivity, ..known },
@@ -320,10 +320,6 @@ impl Target {
 
 fn is_exact(table: &ModelTable, model: &str) -> bool {
     table.lookup(model).is_some_and(|known| known.exact)
-}
-
-fn list_price(table: &ModelTable, model: &str) -> Option<Price> {
-    table.lookup(model).and_then(|known| known.prices)
 }
 
 /// A model name short and plain enough for a header and an error text.

@@ -80,6 +80,21 @@ impl LimitRules {
         let each = self.tenants.values().chain(self.models.values()).chain([&self.each_tenant, &self.each_subject]);
         each.into_iter().all(Limits::is_empty)
     }
+
+    /// Whether money is limited for a key of `tenant` with these limits of its own and of its people.
+    #[must_use]
+    pub fn limit_money(&self, tenant: &str, own: &Limits, each_subject: &Limits) -> bool {
+        [own, self.of_person(each_subject), self.of_tenant(tenant)].into_iter().any(Limits::count_money)
+    }
+
+    /// The limits of a person, where this is what the key says of its people.
+    fn of_person<'a>(&'a self, each_subject: &'a Limits) -> &'a Limits {
+        if each_subject.is_empty() { &self.each_subject } else { each_subject }
+    }
+
+    fn of_tenant(&self, name: &str) -> &Limits {
+        self.tenants.get(name).unwrap_or(&self.each_tenant)
+    }
 }
 
 /// Who asks for what, and when.
@@ -164,11 +179,10 @@ impl LimitTable {
         };
         add(LimitOf::Key, &principal.limits, [&principal.key.to_be_bytes(), b""])?;
         if let Some(subject) = subject {
-            let own = Some(&principal.each_subject).filter(|limits| !limits.is_empty());
-            add(LimitOf::Subject, own.unwrap_or(&self.rules.each_subject), [tenant.as_bytes(), subject.as_bytes()])?;
+            let limits = self.rules.of_person(&principal.each_subject);
+            add(LimitOf::Subject, limits, [tenant.as_bytes(), subject.as_bytes()])?;
         }
-        let of_tenant = self.rules.tenants.get(tenant).unwrap_or(&self.rules.each_tenant);
-        add(LimitOf::Tenant, of_tenant, [tenant.as_bytes(), b""])?;
+        add(LimitOf::Tenant, self.rules.of_tenant(tenant), [tenant.as_bytes(), b""])?;
         let model = model.map(|model| self.rules.aliases.get(model).map_or(model, String::as_str));
         if let Some((model, limits)) = model.and_then(|model| self.rules.models.get_key_value(model)) {
             add(LimitOf::Model, limits, [model.as_bytes(), b""])?;
