@@ -30,3 +30,5 @@ CREATE TABLE usage (
     first_us     INTEGER,                      -- until the first byte of the reply's body
     overhead_us  INTEGER NOT NULL              -- until the request was sent on for the first time
 ) WITHOUT ROWID;
+-- An erasure finds the rows of one person by it.
+CREATE INDEX usage_by_subject ON usage (tenant, namespace, subject) WHERE subject IS NOT NULL;
