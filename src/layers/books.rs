@@ -39,7 +39,8 @@ pub(super) enum Course<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Past<'a> {
     pub(super) call: &'a Call,
-    pub(super) recall: &'a Recall,
+    /// `None` = it did not come so far.
+    pub(super) recall: Option<&'a Recall>,
     pub(super) course: Course<'a>,
     pub(super) now: Instant,
 }
@@ -109,7 +110,7 @@ pub(super) fn row(past: &Past<'_>, figures: Figures) -> UsageRow {
         namespace: call.identity.namespace.clone(),
         key: call.principal.key_name.clone(),
         subject: call.identity.scope.as_ref().map(|scope| scope.subject.clone()),
-        conversation: conversation_of(call, recall),
+        conversation: recall.and_then(|recall| conversation_of(call, recall)),
         operation: call.payload.operation(),
         model: clipped(call.payload.model()),
         target,

@@ -26,6 +26,6 @@ pub use decode::{Decode, Kind, read_body};
 pub use identify::Identify;
 pub use recall::Recall;
 pub use record::{Record, RecordSettings, context_header, memory_header};
-pub use reserve::{Reservation, Reserve};
+pub use reserve::{Booking, Reservation, Reserve};
 pub use respond::{Arrived, Respond, respond};
 pub use stage::{Stage, StageLayer, Then};

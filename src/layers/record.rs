@@ -18,7 +18,7 @@ use tower::{Layer, Service};
 
 use super::body::ReplyBody;
 use super::books::{self, Course, Figures, Past};
-use super::reserve::Reservation;
+use super::reserve::{Booking, Reservation};
 use super::tee::{Tee, TeeOptions};
 use super::turn::{self, Answered, Ended};
 use crate::access::{Running, Standing};
@@ -188,11 +188,12 @@ impl Outcome {
 
     /// Ends the exchange: settles what it used, once for all who ask, and hands over what is to be kept of it.
     fn close(&mut self, course: Course<'_>) -> Option<Committed> {
-        let Reservation { slot, mut taken, line, .. } = self.reservation.take()?;
+        let Reservation { slot, mut taken, booking, .. } = self.reservation.take()?;
+        let line = booking.and_then(Booking::into_line);
         let figures = Figures::of(&self.call, course, &self.shared.counter);
         taken.settle(figures.spent());
         figures.count(&self.shared.metrics);
-        let past = Past { call: &self.call, recall: &self.recall, course, now: Instant::now() };
+        let past = Past { call: &self.call, recall: Some(&self.recall), course, now: Instant::now() };
         let used = self.shared.books.then(|| Box::new(books::row(&past, figures)));
         let ending = match course {
             Course::Reply(ending) => Some(ending),

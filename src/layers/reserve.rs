@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Semaphore;
 
+use super::books::{self, Course, Figures, Past};
 use super::estimate;
 use super::stage::Stage;
 use crate::access::{Accounts, Asking, LimitTable, Need, Running, Taken};
@@ -32,10 +34,35 @@ pub struct Reservation {
     pub full: bool,
     /// What it took of the limits that it touches.
     pub taken: Taken,
-    /// A line of the journal, for what leaves nothing in the outbox; `None` = no books are kept.
-    pub line: Option<Line>,
+    /// For what leaves nothing in the outbox; `None` = no books are kept.
+    pub booking: Option<Booking>,
     /// Its place among the requests that run at a time; to be held until the reply's body ends.
     pub running: Option<Running>,
+}
+
+/// A line of the journal, for one exchange. Dropped as it is, it says that the client left before anything was sent on.
+#[derive(Debug)]
+pub struct Booking {
+    line: Option<Line>,
+    call: Arc<Call>,
+    counter: Arc<Counter>,
+}
+
+impl Booking {
+    /// The line, for whoever knows what became of the exchange.
+    pub(super) fn into_line(mut self) -> Option<Line> {
+        self.line.take()
+    }
+}
+
+impl Drop for Booking {
+    fn drop(&mut self) {
+        if let Some(line) = self.line.take() {
+            let figures = Figures::of(&self.call, Course::Gone, &self.counter);
+            let past = Past { call: &self.call, recall: None, course: Course::Gone, now: Instant::now() };
+            line.write(Box::new(books::row(&past, figures)));
+        }
+    }
 }
 
 /// Takes what the request needs of the limits that it touches, and a place in the outbox, before any work is done: so the
@@ -167,7 +194,11 @@ impl Stage<Call> for Reserve {
         let slot = outbox.and_then(Outbox::reserve);
         let full = outbox.is_some() && slot.is_none();
         let running = taken.running();
-        let line = self.journal.as_ref().map(Journal::reserve);
-        Ok(Funded { call, reservation: Reservation { slot, full, taken, line, running } })
+        let booking = self.journal.as_ref().map(|journal| Booking {
+            line: Some(journal.reserve()),
+            call: Arc::clone(&call),
+            counter: Arc::clone(&self.counter),
+        });
+        Ok(Funded { call, reservation: Reservation { slot, full, taken, booking, running } })
     }
 }

@@ -1,5 +1,7 @@
 //! The books: what each exchange used and cost, however it ended.
 
+use std::time::Duration;
+
 use backstory::mock::{End, Raw, Script};
 use serde_json::{Value, json};
 
@@ -178,6 +180,40 @@ async fn a_client_that_leaves_before_there_is_an_answer_is_booked_too() {
     let row = stack.only_row().await;
     assert_figures(&row, &json!({"outcome": "aborted", "attempts": 1, "estimated": 1, "output_tokens": 0}));
     assert_eq!(row["target"], "upstream/mock");
+}
+
+// One row for each exchange that was accepted: a client may leave while memory is asked, too.
+#[tokio::test]
+async fn a_client_that_leaves_while_memory_is_asked_is_booked_though_nothing_was_sent() {
+    let rerank = format!("{PRICED}[rerank]\nurl = \"${{UPSTREAM_2}}/rerank\"\n");
+    let stack = Stack::of(Script::Fixed("I see.".to_owned()))
+        .upstream(Script::Raw(Raw::error(400, "no")))
+        .recall("deadline_ms = 30000\n")
+        .keys("[[keys]]\nkey = \"${KEY}\"\nname = \"team-a\"\ntenant = \"one\"\n")
+        .with(&rerank)
+        .start()
+        .await;
+    for text in [
+        "The wooden pier at the lake campsite was broken in spring.",
+        "We repaired the pier at the lake campsite with planks from the old barn.",
+        "The lake campsite by the pier has no showers.",
+    ] {
+        stack.chat(ask(false).replace("Hello there", text)).user("ann").send().await.must_be(200);
+    }
+    stack.learned().await;
+    let reranker = &stack.upstreams[1];
+    let late = Raw { header_delay: Duration::from_secs(3_600), ..Raw::json(200, "[]") };
+    reranker.set_script(Script::Raw(late));
+    let asked = reranker.accepted();
+    let body = ask(false).replace("Hello there", "What do I know of the pier at the lake campsite?");
+    let mut client = tokio::task::JoinSet::new();
+    let question = stack.chat(body).user("ann");
+    client.spawn(async move { question.open().await.status });
+    eventually("memory is asked", || std::future::ready((reranker.accepted() > asked).then_some(()))).await;
+    client.abort_all();
+    let rows = stack.rows(4).await;
+    let expected = json!({"attempts": 0, "target": null, "subject": "ann", "input_tokens": 0, "cost_micros": 0});
+    assert_figures(ended(&rows, "aborted"), &expected);
 }
 
 fn delta(index: u64, delta: &Value) -> String {
