@@ -98,10 +98,10 @@ fn a_long_line_stands_where_it_stood() {
     assert!(places.is_sorted() && places[0].is_some(), "{places:?} in {passages}");
 }
 
-// Each took hours.
+// Each was quadratic.
 #[test]
-fn what_repeats_one_character_by_the_million_is_cut_in_linear_time() {
-    const N: usize = 1_000_000;
+fn what_repeats_one_character_very_often_is_cut_in_linear_time() {
+    const N: usize = 300_000;
     let begun = std::time::Instant::now();
     for text in [
         format!("- item\n{}  more\n", "\n".repeat(N)),
