@@ -15,6 +15,7 @@ use crate::{Effort, Result, bare, load, say, streams, upstream};
 
 /// Open streams of the system with limits, as its goal says.
 pub(crate) const OPEN_STREAMS_LIMITED: usize = 1_000;
+const PEER_WARM_UP: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
@@ -191,7 +192,7 @@ pub(crate) fn all(systems: &[System], peers: Option<PathBuf>, effort: Effort) ->
     let mut kept: Vec<Option<Running>> = Vec::new();
     for measured in &mut results {
         kept.push(match measured.system.is_peer() {
-            true => Some(start_peer(measured, &upstream.address, &prepared)?),
+            true => Some(start_peer(&runtime, measured, &upstream.address, &prepared)?),
             false => None,
         });
     }
@@ -212,12 +213,16 @@ pub(crate) fn all(systems: &[System], peers: Option<PathBuf>, effort: Effort) ->
     Ok(results)
 }
 
-/// Its memory is looked at now: later it is no longer as after the start.
-fn start_peer(measured: &mut Measured, upstream: &str, prepared: &Prepared) -> Result<Running> {
+/// Its memory is looked at now: later it is no longer as after the start. Then it is given time to load and compile what it
+/// needs, so that its first requests are not taken for what all cost.
+fn start_peer(runtime: &Runtime, measured: &mut Measured, upstream: &str, prepared: &Prepared) -> Result<Running> {
     say(&format!("starting {}", measured.system.name()));
     let running = Running::start(measured.system, upstream, prepared)?;
     settle(&running)?;
     measured.idle_bytes = running.process().map(Process::resident).transpose()?;
+    let prompts = Arc::new(Prompts::small("fixed"));
+    runtime.block_on(load::saturate(running.target(), &prompts, PEER_WARM_UP))?;
+    settle(&running)?;
     Ok(running)
 }
 
