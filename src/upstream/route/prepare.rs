@@ -31,13 +31,14 @@ pub(super) struct Prepared {
 }
 
 /// How a request is fitted.
-#[derive(Clone)]
 struct FitHow {
     chain: Option<Arc<Chain>>,
     digests: Arc<Digests>,
     target: Arc<context::Target>,
-    /// The request with the target's parameter rules applied; none = the client's own.
-    rewritten: Option<Arc<ChatRequest>>,
+    /// The target's parameter rules, until they were applied.
+    params: Option<Arc<ParamRules>>,
+    /// The request with them applied; none = the client's own.
+    rewritten: Option<ChatRequest>,
     figures: bool,
     /// Whether memory takes part: then our own fence is taken out of what came back.
     memory: bool,
@@ -101,7 +102,6 @@ impl Shared {
             }
             Payload::Chat(chat) => chat,
         };
-        let rewritten = target.params.as_deref().map(|rules| rewrite(chat, rules)).transpose()?.flatten();
         let memory = call.identity.memory.read || call.identity.memory.write;
         let counted = memory || call.policy.max_input_tokens > 0 || call.budget_header.is_some();
         let ask_usage = chat.stream()
@@ -114,16 +114,22 @@ impl Shared {
             (None, Some(summaries)) => summaries.chain(call),
             (chain, _) => chain.clone(),
         };
-        let target = Arc::new(context::Target { ask_usage, ..fit });
-        let digests_of = Arc::clone(digests);
-        let how = FitHow { chain: chain.clone(), digests: digests_of, target, rewritten, figures: counted, memory };
-        let mut fitted = self.fit(request, how.clone()).await?;
+        let how = FitHow {
+            chain: chain.clone(),
+            digests: Arc::clone(digests),
+            target: Arc::new(context::Target { ask_usage, ..fit }),
+            params: target.params.clone(),
+            rewritten: None,
+            figures: counted,
+            memory,
+        };
+        let (mut fitted, how) = self.fit(request, how).await?;
         if let (Some(summaries), Some(chain)) = (summaries, &chain)
             && fitted.report.cut > 0
         {
             let first_kept = fitted.report.first_kept;
             if summaries.settle(Place { call, recall: &request.recall, chain, first_kept }, digests, look).await {
-                fitted = self.fit(request, how).await?;
+                fitted = self.fit(request, how).await?.0;
             }
         }
         // It is held as what it really is.
@@ -133,8 +139,8 @@ impl Shared {
         Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage, chain })
     }
 
-    /// Fits a chat request to a target; a large one off the async threads.
-    async fn fit(&self, request: &Recalled<()>, how: FitHow) -> Result<Fitted, GatewayError> {
+    /// Fits a chat request to a target, its rules applied; a large one off the async threads. What was made of the request is kept for the next fit.
+    async fn fit(&self, request: &Recalled<()>, mut how: FitHow) -> Result<(Fitted, FitHow), GatewayError> {
         let (call, recall) = (Arc::clone(&request.call), Arc::clone(&request.recall));
         let (counter, trails) = (Arc::clone(&self.counter), Arc::clone(&self.trails));
         let large = request.call.payload.chat().is_some_and(|chat| chat.body().len() >= FIT_INLINE_BYTES);
@@ -142,13 +148,16 @@ impl Shared {
             let Payload::Chat(own) = &call.payload else {
                 unreachable!("only chat is fitted");
             };
-            let chat = how.rewritten.as_deref().unwrap_or(own);
+            if let Some(rules) = how.params.take() {
+                how.rewritten = rewrite(own, &rules)?;
+            }
+            let chat = how.rewritten.as_ref().unwrap_or(own);
             // Without a subject no memory is asked, but what was cut is still known again by its state (design, doubt 3).
             let own = (how.figures && how.chain.is_none()).then(|| {
                 let (tenant, namespace) = (&call.principal.tenant, &call.identity.namespace);
                 conversation::chain(&Scope::new(Arc::clone(tenant), Arc::clone(namespace), ""), chat)
             });
-            context::fit(&FitInput {
+            let fitted = context::fit(&FitInput {
                 request: chat,
                 chain: how.chain.as_deref().or(own.as_ref()),
                 notes: &recall.notes,
@@ -160,9 +169,14 @@ impl Shared {
                 trails: how.figures.then_some(&*trails),
                 figures: how.figures,
                 strip_own_fence: how.memory,
+            });
+            fitted.map(|fitted| (fitted, how)).map_err(|error| match error {
+                FitError::ContextLength { message, .. } => {
+                    GatewayError::new(ErrorKind::ContextLength, message).with_param("messages")
+                }
             })
         };
-        let fitted = if large {
+        if large {
             // Held by the work itself: a client that leaves does not stop it.
             let turn = Arc::clone(&self.counting).acquire_owned().await.map_err(GatewayError::internal)?;
             let fit = move || {
@@ -172,12 +186,7 @@ impl Shared {
             tokio::task::spawn_blocking(fit).await.map_err(GatewayError::internal)?
         } else {
             fit()
-        };
-        fitted.map_err(|error| match error {
-            FitError::ContextLength { message, .. } => {
-                GatewayError::new(ErrorKind::ContextLength, message).with_param("messages")
-            }
-        })
+        }
     }
 
     /// Wishes for a summary of what the next cut will drop, when that is near.
@@ -190,14 +199,13 @@ impl Shared {
 }
 
 /// Applies a target's rules to the client's own request; `None` when they change nothing.
-fn rewrite(chat: &ChatRequest, rules: &ParamRules) -> Result<Option<Arc<ChatRequest>>, GatewayError> {
+fn rewrite(chat: &ChatRequest, rules: &ParamRules) -> Result<Option<ChatRequest>, GatewayError> {
     let patches = rules.patches(chat.text());
     if patches.is_empty() {
         return Ok(None);
     }
     // Messages and model are reserved, so what was a chat request stays one.
-    let rewritten = ChatRequest::decode(patches.apply(chat.body())).map_err(GatewayError::internal)?;
-    Ok(Some(Arc::new(rewritten)))
+    ChatRequest::decode(patches.apply(chat.body())).map(Some).map_err(GatewayError::internal)
 }
 
 /// The body of an embeddings request for one target.
