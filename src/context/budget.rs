@@ -32,7 +32,7 @@ pub(super) fn budget(request: &ChatRequest, target: &Target, policy: &Policy, he
     let mut allowance = Allowance { window: target.window, ..Allowance::default() };
     let window = target.window.map(|window| {
         allowance.margin = margin(window);
-        allowance.output_reserve = output_reserve(request, window, target, policy);
+        allowance.output_reserve = output_reserve(request.max_output(), window, target, policy);
         window.saturating_sub(allowance.output_reserve + allowance.margin)
     });
     let input = target.max_input.map(|limit| limit - margin(limit));
@@ -41,12 +41,12 @@ pub(super) fn budget(request: &ChatRequest, target: &Target, policy: &Policy, he
     allowance
 }
 
-/// Returns the tokens of input that fit into a target beside its reply; `None` when nothing is known that would limit them. `window`
-/// is the window in force.
+/// Returns the tokens of input that fit into a target beside its reply; `None` when nothing is known that would limit them. `asked`
+/// is the output that is asked of it, `window` the window in force.
 #[must_use]
-pub fn room(request: &ChatRequest, target: &Target, window: Option<usize>, policy: &Policy) -> Option<usize> {
+pub fn room(asked: Option<u64>, target: &Target, window: Option<usize>, policy: &Policy) -> Option<usize> {
     let window =
-        window.map(|window| window.saturating_sub(output_reserve(request, window, target, policy) + margin(window)));
+        window.map(|window| window.saturating_sub(output_reserve(asked, window, target, policy) + margin(window)));
     let input = target.max_input.map(|limit| limit - margin(limit));
     [window, input].into_iter().flatten().min()
 }
@@ -59,13 +59,8 @@ fn margin(limit: usize) -> usize {
 ///
 /// What the client asks for is kept free, when it can be: a model whose output is as large as its window, or a client that
 /// always asks for all of it, would leave nothing for the input.
-fn output_reserve(request: &ChatRequest, window: usize, target: &Target, policy: &Policy) -> usize {
-    let asked = ["max_completion_tokens", "max_tokens"]
-        .into_iter()
-        .find_map(|key| request.get_u64(key).filter(|&n| n > 0))
-        .and_then(|n| usize::try_from(n).ok())
-        .filter(|&n| n < window);
-    match asked {
+fn output_reserve(asked: Option<u64>, window: usize, target: &Target, policy: &Policy) -> usize {
+    match asked.and_then(|n| usize::try_from(n).ok()).filter(|&n| n < window) {
         Some(asked) => asked.min(window - window / 8),
         None => {
             let share = (window / OUTPUT_SHARE).min(MAX_DEFAULT_OUTPUT);

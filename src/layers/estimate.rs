@@ -28,28 +28,32 @@ pub(super) fn least(call: &Call) -> Need {
     capped(call, Need { input: bytes / MOST_BYTES_PER_TOKEN, ..Need::default() })
 }
 
-/// Returns what a request needs at most, of hardly any text more.
-pub(super) fn most(call: &Call, fewest: Option<u64>) -> Need {
+/// Returns what a request needs at most, of hardly any text more. `asked` is the output that is asked for.
+pub(super) fn most(call: &Call, asked: Option<u64>, fewest: Option<u64>) -> Need {
     let input = match &call.payload {
         Payload::Chat(chat) => chat_tokens(chat),
         Payload::Embeddings(embeddings) => embeddings.body.len() as u64 / BYTES_PER_TOKEN,
     };
-    with_input(call, input, fewest, None)
+    with_input(call, input, asked, fewest, None)
 }
 
 /// Returns what a request with so many counted tokens needs; `max_output` is what its model can write at most.
-pub(super) fn with_input(call: &Call, input: u64, fewest: Option<u64>, max_output: Option<usize>) -> Need {
+pub(super) fn with_input(
+    call: &Call,
+    input: u64,
+    asked: Option<u64>,
+    fewest: Option<u64>,
+    max_output: Option<usize>,
+) -> Need {
     let memory = call.identity.memory.read && call.identity.scope.is_some();
     let memory = if memory { call.policy.memory_tokens as u64 } else { 0 };
     let most = max_output.map_or(u64::MAX, |n| n as u64);
-    let output = call.payload.chat().map_or(0, |chat| reply(chat, call, fewest, most));
+    let output = call.payload.chat().map_or(0, |chat| reply(chat, call, asked, fewest, most));
     capped(call, Need { input: input.saturating_add(memory), output, price: None })
 }
 
 /// What is kept for the reply.
-fn reply(chat: &ChatRequest, call: &Call, fewest: Option<u64>, most: u64) -> u64 {
-    let asked =
-        ["max_completion_tokens", "max_tokens"].into_iter().find_map(|key| chat.get_u64(key).filter(|&n| n > 0));
+fn reply(chat: &ChatRequest, call: &Call, asked: Option<u64>, fewest: Option<u64>, most: u64) -> u64 {
     let choices = chat.get_u64("n").unwrap_or(1).clamp(1, 128);
     let one = asked.unwrap_or_else(|| {
         let guess = call.policy.output_reserve.map_or(DEFAULT_REPLY, |n| n as u64);

@@ -110,7 +110,7 @@ impl Reserve {
         }
         let price = if accounts.count_money() { self.price(call) } else { None };
         let least = Need { price, ..estimate::least(call) };
-        let most = Need { price, ..estimate::most(call, accounts.fewest_tokens()) };
+        let most = Need { price, ..estimate::most(call, self.max_output(call), accounts.fewest_tokens()) };
         match self.limits.take_if_ample(&accounts, &least, &most)? {
             Some(taken) => Ok(taken),
             None => {
@@ -142,7 +142,13 @@ impl Reserve {
             };
             tokio::task::spawn_blocking(count).await.map_err(GatewayError::internal)?
         };
-        Ok(estimate::with_input(call, input as u64, accounts.fewest_tokens(), max_output))
+        Ok(estimate::with_input(call, input as u64, self.max_output(call), accounts.fewest_tokens(), max_output))
+    }
+
+    /// The most output that is asked of any target: parameter rules may set another limit than the client.
+    fn max_output(&self, call: &Call) -> Option<u64> {
+        let chat = call.payload.chat()?;
+        self.targets(call).iter().filter_map(|target| target.max_output(chat)).max()
     }
 
     /// What a request costs at most; `None` where nobody knows, which is said once for each model.

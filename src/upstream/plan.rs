@@ -17,7 +17,7 @@ use crate::base::{ErrorKind, GatewayError, near};
 use crate::context;
 use crate::exchange::Principal;
 use crate::tokens::{ModelTable, Price, PriceChanges};
-use crate::wire::ParamRules;
+use crate::wire::{ChatRequest, ParamRules};
 
 /// Names of models that are not configured, and the targets made for them.
 const MAX_UNCONFIGURED: u64 = 1_000;
@@ -267,6 +267,12 @@ impl Target {
     pub fn window(&self, learned: Option<usize>) -> Option<usize> {
         let learned = learned.filter(|_| !self.window_is_configured);
         [self.fit.window, learned].into_iter().flatten().min()
+    }
+
+    /// The most output tokens that a request asks of it, its parameter rules applied.
+    #[must_use]
+    pub fn max_output(&self, request: &ChatRequest) -> Option<u64> {
+        self.params.as_ref().map_or_else(|| request.max_output(), |rules| rules.max_output(request))
     }
 
     /// Whether it is left alone since it failed, with every key.

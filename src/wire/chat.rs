@@ -295,6 +295,12 @@ impl ChatRequest {
         self.get(key)?.parse().ok()
     }
 
+    /// Returns the most output tokens that the client asks for, by the newer name or the older one; 0 asks for nothing.
+    #[must_use]
+    pub fn max_output(&self) -> Option<u64> {
+        max_output_of(|name| self.get_u64(name))
+    }
+
     /// Returns a string member of an object member, as in `metadata.user_id`.
     #[must_use]
     pub fn get_nested_string(&self, outer: &str, inner: &str) -> Option<Cow<'_, str>> {
@@ -470,6 +476,11 @@ impl Part {
 
 fn fault(param: impl Into<String>, problem: &'static str) -> DecodeError {
     DecodeError::Member { param: param.into(), problem }
+}
+
+/// The most output tokens, by either name that it goes by.
+pub(super) fn max_output_of(number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+    ["max_completion_tokens", "max_tokens"].into_iter().find_map(|name| number(name).filter(|&n| n > 0))
 }
 
 #[cfg(test)]

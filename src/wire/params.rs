@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::chat::{ChatRequest, max_output_of};
 use super::patch::Patches;
 use super::scan::{self, Member, Span};
 use super::text::{decode_lossy, encode_string};
@@ -143,6 +144,27 @@ impl ParamRules {
         let mut patches = Patches::default();
         self.patch(text, Span::new(0, text.len()), scan::members(text, Span::new(0, text.len())), &mut patches);
         patches
+    }
+
+    /// Returns the most output tokens that a request asks for once the rules were applied.
+    #[must_use]
+    pub fn max_output(&self, request: &ChatRequest) -> Option<u64> {
+        max_output_of(|name| self.number(request, name))
+    }
+
+    /// Returns the number that a member of a request has once the rules were applied; `None` when it is absent or none.
+    #[must_use]
+    pub fn number(&self, request: &ChatRequest, name: &str) -> Option<u64> {
+        let stays = request.get(name).filter(|_| !self.renamed.contains_key(name));
+        let arrives = || self.renamed.iter().find(|(_, to)| *to == name).and_then(|(from, _)| request.get(from));
+        let own = stays.or_else(arrives);
+        let value = match self.members.get(name) {
+            None => own,
+            Some(Rule::Default(json)) => own.or(Some(json)),
+            Some(Rule::Set(json)) => Some(json.as_str()),
+            Some(Rule::Drop | Rule::Inside(_)) => None,
+        };
+        value?.parse().ok()
     }
 
     fn patch(&self, text: &str, object: Span, members: impl Iterator<Item = Member>, patches: &mut Patches) {

@@ -99,6 +99,15 @@ async fn a_rule_that_sets_the_output_limit_counts_for_the_window() {
     assert!(got.context("budget") <= 1000, "{}", got.header("x-backstory-context"));
 }
 
+#[tokio::test]
+async fn a_rule_that_sets_the_output_limit_decides_which_target_holds_a_request() {
+    let stack = two_targets("window = 9000\nparams = { set = { max_tokens = 8000 } }", "window = 60000").await;
+    let long = "A sentence of quite a few words, said again and again. ".repeat(200);
+    assert_eq!(answers(&stack, &hello()).await, "p1");
+    let body = json!({"model": "chain", "messages": [{"role": "user", "content": long}]});
+    assert_eq!(answers(&stack, &body).await, "p2");
+}
+
 // Filtered by window before anything is sent: what the first one could only take cut goes to the one that holds it.
 #[tokio::test]
 async fn a_request_goes_to_a_target_that_holds_it_whole() {

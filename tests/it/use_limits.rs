@@ -174,6 +174,15 @@ async fn no_client_talks_down_what_its_embeddings_need() {
 }
 
 // What failed before a byte of the reply costs nothing but the request.
+// What is held for a reply is what the target is asked for, not what its rules replace.
+#[tokio::test]
+async fn an_output_limit_that_a_rule_sets_counts_for_the_limits_too() {
+    let models = "[[models]]\nname = \"mock\"\n[[models.targets]]\nprovider = \"upstream\"\nmodel = \"mock\"\nparams = { set = { max_tokens = 5000 } }\n";
+    let stack = Stack::of(Script::Model).keys(&key(ONE, "one", "tokens_per_minute = 500")).with(models).start().await;
+    refused(ask(&stack, ONE).await, "tokens", "rate_limit_exceeded");
+    assert_eq!(stack.upstream().accepted(), 0);
+}
+
 #[tokio::test]
 async fn an_upstream_that_fails_costs_no_tokens() {
     let keys = key(ONE, "one", "tokens_per_day = 1000");

@@ -49,7 +49,9 @@ impl Shared {
         counted: Option<usize>,
     ) -> Result<Vec<Arc<Target>>, GatewayError> {
         let Some(chat) = call.payload.chat().filter(|_| plan.len() > 1) else { return Ok(plan) };
-        let room = |target: &Arc<Target>| context::room(chat, &target.fit, self.window(target, call), &call.policy);
+        let room = |target: &Arc<Target>| {
+            context::room(target.max_output(chat), &target.fit, self.window(target, call), &call.policy)
+        };
         let rooms: Vec<Option<usize>> = plan.iter().map(room).collect();
         let smallest = rooms.iter().flatten().min().copied();
         if context::is_proven_small(chat, &plan[0].fit, smallest) || rooms.windows(2).all(|pair| pair[0] == pair[1]) {

@@ -69,6 +69,26 @@ fn what_a_client_says_under_both_names_holds_under_the_new_one() {
 }
 
 #[test]
+fn a_number_is_what_the_changed_request_says() {
+    for (lines, asked) in [
+        (&[][..], Some(5)),
+        (&["set max_tokens=7"], Some(7)),
+        (&["default max_tokens=7"], Some(5)),
+        (&["default max_completion_tokens=7"], Some(7)),
+        (&["drop max_tokens"], None),
+        (&["rename max_tokens max_completion_tokens", "default max_completion_tokens=9"], Some(5)),
+        (&["rename max_tokens limit"], None),
+        (&["set max_completion_tokens=null"], Some(5)),
+    ] {
+        let text = r#"{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":5}"#;
+        let request = ChatRequest::decode(Bytes::from(text)).unwrap();
+        let changed = ChatRequest::decode(Bytes::from(apply(lines, text))).unwrap();
+        assert_eq!(rules(lines).max_output(&request), asked, "{lines:?}");
+        assert_eq!(changed.max_output(), asked, "{lines:?}");
+    }
+}
+
+#[test]
 fn paths_reach_into_objects_and_make_those_that_are_missing() {
     let lines = ["set reasoning.effort=\"low\"", "default reasoning.max=1", "drop reasoning.old"];
     assert_eq!(apply(&lines, r#"{"a":1}"#), r#"{"a":1,"reasoning":{"effort":"low","max":1}}"#);
