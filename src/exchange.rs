@@ -320,6 +320,13 @@ impl Progress {
         *last = Some(Sent { overhead, ..sent });
     }
 
+    /// Returns where the last attempt went, as `provider/model`, and how many were made; `None` when there was none.
+    #[must_use]
+    pub fn last(&self) -> Option<(String, u32)> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(|sent| (sent.target.clone(), sent.attempts))
+    }
+
     /// Takes the last attempt out, when the exchange ends; `None` when there was none.
     #[must_use]
     pub fn take(&self) -> Option<Sent> {

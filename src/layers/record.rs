@@ -126,11 +126,15 @@ where
             let routed = match routed.await {
                 Ok(routed) => routed,
                 Err(error) => {
-                    let standing = outcome.standing();
+                    let (standing, asked) = (outcome.standing(), outcome.call.progress.last());
                     outcome.close(Course::Unanswered(error.kind.status()));
                     // A refusal by a limit tells more itself.
                     let told = standing.filter(|_| error.headers().is_none());
-                    return Err(error.with_headers(told.map(|standing| standing.headers()).unwrap_or_default()));
+                    let mut headers = told.map(|standing| standing.headers()).unwrap_or_default();
+                    if let Some((target, attempts)) = asked {
+                        set_target(&mut headers, &target, attempts);
+                    }
+                    return Err(error.with_headers(headers));
                 }
             };
             Ok(outcome.reply(routed, full))
@@ -249,7 +253,7 @@ impl Outcome {
             standing.write(headers);
         }
         set(headers, EXCHANGE, self.call.stamp.exchange.to_string());
-        set(headers, TARGET, format!("{target}; attempts={attempts}"));
+        set_target(headers, &target, attempts);
         let memory = memory_header(&self.recall, fitted.as_ref(), full);
         set(headers, MEMORY, memory.clone());
         let context = fitted.as_ref().and_then(context_header).unwrap_or_default();
@@ -394,6 +398,11 @@ pub fn context_header(fitted: &Fitted) -> Option<String> {
         text.push_str(&format!("; budget={budget}"));
     }
     Some(text)
+}
+
+/// Who was asked, and how often, also when nobody answered.
+fn set_target(headers: &mut HeaderMap, target: &str, attempts: u32) {
+    set(headers, TARGET, format!("{target}; attempts={attempts}"));
 }
 
 fn set(headers: &mut HeaderMap, name: HeaderName, value: String) {

@@ -342,11 +342,44 @@ async fn a_half_open_connection_costs_the_header_timeout_and_no_answer() {
 async fn attempts_are_visible() {
     let stack = Stack::of(Script::As("mock-error-500")).upstream(Script::Model).chain(2).start().await;
     assert_eq!(attempts(&ask(&stack, "chain").await.must_be(200)), 2);
-    until("the span is logged", || log::contains("backstory.outcome=\"status\"")).await;
     let metrics = stack.ask("GET", "/metrics").send().await;
     for line in ["{outcome=\"5xx\"} 1", "{outcome=\"ok\"} 1"] {
         assert!(metrics.text().contains(&format!("backstory_upstream_attempts_total{line}")), "{line}");
     }
+}
+
+// The log is that of all tests: the provider has a name of its own.
+#[tokio::test]
+async fn an_attempt_has_a_span_that_says_how_it_ended() {
+    let named = |name: &str| TWO_KEYS.replace("\"p\"", &format!("\"{name}\""));
+    let logged = |name: &str, outcome: &str| {
+        let (target, outcome) =
+            (format!("gen_ai.provider.name=\"{name}\""), format!("backstory.outcome=\"{outcome}\""));
+        log::has_line_with(&[&target, &outcome])
+    };
+    let stack = Stack::of(Script::As("mock-error-500")).providers(&named("spanned")).start().await;
+    ask(&stack, "mock").await.must_be(500);
+    until("the span is logged", || logged("spanned", "status")).await;
+    // Also where the client's stream began before its answer was there.
+    let mut late = Raw::error(500, "late");
+    late.header_delay = Duration::from_millis(1500);
+    let stack = Stack::of(Script::Raw(late))
+        .providers(&named("spanned-late"))
+        .server("keepalive_before_header_seconds = 1\n")
+        .start()
+        .await;
+    let body = json!({"model": "mock", "stream": true, "messages": [{"role": "user", "content": "Hello there"}]});
+    stack.chat(body.to_string()).user("ann").send().await.must_be(200);
+    until("the late span is logged", || logged("spanned-late", "status")).await;
+}
+
+// Who was asked, and how often, is worth knowing most where nobody answered.
+#[tokio::test]
+async fn attempts_are_in_the_header_also_when_nobody_answered() {
+    let stack = Stack::of(Script::As("mock-stall-header")).with("[timeouts]\nheader_ms = 200").start().await;
+    let got = ask(&stack, "mock").await;
+    assert_eq!(got.header("x-backstory-target"), "upstream/mock; attempts=1");
+    got.must_be_error(504);
 }
 
 // An operator who asks is told which key it is, by its number.

@@ -51,16 +51,24 @@ impl Walk<'_> {
                 span.record("backstory.outcome", outcome_text(&outcome));
                 Attempted::Ended(Box::new(outcome), lane)
             }
-            Err(_) => Attempted::Late(Box::new(self.begun(target, kept, lane, trying))),
+            Err(_) => Attempted::Late(Box::new(self.begun(target, kept, lane, trying, span))),
         }
     }
 
     /// The reply that has begun.
-    fn begun(&self, target: &Arc<Target>, sent: Prepared, lane: Lane, trying: Trying) -> Routed<UpstreamBody> {
+    fn begun(
+        &self,
+        target: &Arc<Target>,
+        sent: Prepared,
+        lane: Lane,
+        trying: Trying,
+        span: Span,
+    ) -> Routed<UpstreamBody> {
         let every = self.shared.timeouts.keepalive_before_header;
         let (shared, target_of, n_targets) = (Arc::clone(self.shared), Arc::clone(target), self.n_targets);
         let body = async move {
             let outcome = trying.await;
+            span.record("backstory.outcome", outcome_text(&outcome));
             shared.note_late(&target_of, &lane, &outcome, n_targets);
             stream_of(outcome)
         };

@@ -29,6 +29,13 @@ pub(crate) fn contains(text: &str) -> bool {
     memchr::memmem::find(&log, text.as_bytes()).is_some()
 }
 
+/// Whether any test so far logged a line that has all of these.
+pub(crate) fn has_line_with(texts: &[&str]) -> bool {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    log.split(|&byte| byte == b'\n')
+        .any(|line| texts.iter().all(|text| memchr::memmem::find(line, text.as_bytes()).is_some()))
+}
+
 /// How long the log is, in bytes: whoever measures memory has to know.
 pub(crate) fn len() -> usize {
     LOG.lock().unwrap_or_else(PoisonError::into_inner).len()
