@@ -42,7 +42,7 @@ fn report(s: &Section<'_>, key: &str, name: &str, value: &Value, made: Result<()
     }
 }
 
-/// A value as JSON text; variables in a string are replaced.
+/// A value as JSON text; variables in its strings are replaced.
 fn json(s: &Section<'_>, key: &str, name: &str, value: &Value) -> Option<String> {
     if !is_json(value) {
         s.wrong_within(
@@ -53,11 +53,27 @@ fn json(s: &Section<'_>, key: &str, name: &str, value: &Value) -> Option<String>
         );
         return None;
     }
-    if value.is_str() {
-        let text = s.expand_within(&format!("{key}.{name}"), value)?;
-        return serde_json::to_string(&text).ok();
+    serde_json::to_string(&expanded(s, &format!("{key}.{name}"), value)?).ok()
+}
+
+/// A value with the variables in its strings replaced, however deep they stand; `None` when a mistake was reported.
+fn expanded(s: &Section<'_>, at: &str, value: &Value) -> Option<Value> {
+    match value {
+        Value::String(_) => s.expand_within(at, value).map(Value::String),
+        Value::Array(items) => {
+            let items: Vec<_> =
+                items.iter().enumerate().map(|(n, item)| expanded(s, &format!("{at}[{n}]"), item)).collect();
+            items.into_iter().collect::<Option<_>>().map(Value::Array)
+        }
+        Value::Table(table) => {
+            let members: Vec<_> = table
+                .iter()
+                .map(|(name, value)| Some((name.clone(), expanded(s, &format!("{at}.{name}"), value)?)))
+                .collect();
+            members.into_iter().collect::<Option<_>>().map(Value::Table)
+        }
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => Some(value.clone()),
     }
-    serde_json::to_string(value).ok()
 }
 
 fn is_json(value: &Value) -> bool {

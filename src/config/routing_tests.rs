@@ -69,7 +69,7 @@ fn mistakes_of_a_provider_are_named_and_no_secret_is_shown() {
 fn models_have_conditions_rules_and_aliases() {
     let text = format!(
         "{PROVIDER}[[models]]\nname = 'a'\npick = 'least-latency'\n[[models.targets]]\nprovider = 'p'\nmodel = 'x'\n\
-         when = {{ tools = true, images = false, max_input_tokens = 900 }}\n[models.targets.params]\nset = {{ n = 2, 'r.effort' = '${{A}}', list = [1.5, {{ a = true }}] }}\n\
+         when = {{ tools = true, images = false, max_input_tokens = 900 }}\n[models.targets.params]\nset = {{ n = 2, 'r.effort' = '${{A}}', list = [1.5, {{ a = true, b = ['${{A}}'] }}] }}\n\
          rename = {{ max_tokens = 'max_completion_tokens' }}\ndefault = {{ max_completion_tokens = 5 }}\ndrop = ['seed']\n\
          [[models]]\nname = 'b'\nalias = 'c'\n[models.budget]\nmax_input_tokens = 7\n[[models]]\nname = 'c'\nalias = 'a'\n[routing]\nunknown_models = 'reject'\n"
     );
@@ -85,7 +85,10 @@ fn models_have_conditions_rules_and_aliases() {
     let rules = target.params.as_ref().unwrap();
     let body = r#"{"max_tokens":1,"seed":3}"#;
     let changed = rules.patches(body).apply(&bytes::Bytes::from_static(body.as_bytes()));
-    assert_eq!(changed, r#"{"max_completion_tokens":1,"list":[1.5,{"a":true}],"n":2,"r":{"effort":"sk-env-a"}}"#);
+    assert_eq!(
+        changed,
+        r#"{"max_completion_tokens":1,"list":[1.5,{"a":true,"b":["sk-env-a"]}],"n":2,"r":{"effort":"sk-env-a"}}"#
+    );
 }
 
 /// Two models of one name, a circle of aliases, weight zero everywhere, an unknown provider: all in one run.
@@ -95,7 +98,7 @@ fn mistakes_of_models_are_all_named_at_once() {
         "{PROVIDER}default = true\n[[models]]\nname = 'a'\nalias = 'b'\n[[models]]\nname = 'b'\nalias = 'c'\n[[models]]\nname = 'c'\nalias = 'b'\n\
          [[models]]\nname = 'd'\nalias = 'e2'\n[[models]]\nname = 'e'\n[[models.targets]]\nprovider = 'pp'\nmodel = 'x'\nweight = 0\n\
          [[models]]\nname = 'e'\npick = 'fastest'\n[[models.targets]]\nprovider = 'p'\nmodel = 'x'\nwhen = {{ tool = true, min_input_tokens = 9, max_input_tokens = 8 }}\n\
-         [models.targets.params]\nset = {{ model = 'y', n = 1, when = 2026-01-01 }}\ndefault = {{ n = 2 }}\ndrop = ['messages', 'a..b']\nrename = {{ x = 5, stream = 'z' }}\n\
+         [models.targets.params]\nset = {{ model = 'y', n = 1, when = 2026-01-01, deep = [{{ a = '${{UNSET}}', b = ['${{UNSET}}'] }}] }}\ndefault = {{ n = 2 }}\ndrop = ['messages', 'a..b']\nrename = {{ x = 5, stream = 'z' }}\n\
          [[models]]\nname = 'f'\nalias = 'e'\n[[models.targets]]\nprovider = 'p'\nmodel = 'x'\n[routing]\nunknown_models = 'maybe'\n"
     );
     let mistakes = mistakes(&text);
@@ -111,6 +114,8 @@ fn mistakes_of_models_are_all_named_at_once() {
     assert_says(&mistakes, "models[5].targets[0].when.min_input_tokens = 9", &["larger than max_input_tokens"]);
     assert_says(&mistakes, "models[5].targets[0].params.set.model = \"y\"", &["`model`"]);
     assert_says(&mistakes, "models[5].targets[0].params.set.when", &["JSON"]);
+    assert_says(&mistakes, "models[5].targets[0].params.set.deep[0].a", &["UNSET"]);
+    assert_says(&mistakes, "models[5].targets[0].params.set.deep[0].b[0]", &["UNSET"]);
     assert_says(&mistakes, "models[5].targets[0].params.default.n = 2", &["another rule"]);
     assert_says(&mistakes, "models[5].targets[0].params.rename.x = 5", &["a string"]);
     assert_says(&mistakes, "models[5].targets[0].params.rename.stream = \"z\"", &["`stream`"]);
@@ -118,7 +123,7 @@ fn mistakes_of_models_are_all_named_at_once() {
     assert!(mistakes.iter().any(|mistake| mistake.contains("`a..b` is no name")), "{mistakes:#?}");
     assert_says(&mistakes, "models[6].targets: stands beside", &["alias"]);
     assert_says(&mistakes, "routing.unknown_models = \"maybe\"", &["\"pass\", \"reject\""]);
-    assert_eq!(mistakes.len(), 19, "{mistakes:#?}");
+    assert_eq!(mistakes.len(), 21, "{mistakes:#?}");
 }
 
 #[test]
