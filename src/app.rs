@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 
 pub use build::{BuildError, Parts, build, policies, policy_changes, recall_config};
 pub use embed::embedder;
-pub use routing::reach;
+pub use routing::{headers, reach};
 
 use crate::access::{Keys, LimitTable, StoredKeys, Subjects};
 use crate::base::{Clock, Random};

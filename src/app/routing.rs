@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::BuildError;
+use crate::base::Secret;
 use crate::config::{self, Config, ProviderKey, ProviderProxy, RetryOn, RetryThen, UnknownModels};
 use crate::tokens::ModelTable;
 use crate::upstream::{
@@ -20,14 +21,7 @@ pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>
     let mut providers = HashMap::new();
     for entry in &config.providers {
         let failed = |reason: String| BuildError::Provider { name: entry.name.clone(), reason };
-        let mut headers = HeaderMap::new();
-        for (name, value) in &entry.headers {
-            let name: HeaderName = name.parse().map_err(|_| failed(format!("`{name}` is no header name")))?;
-            let mut value = HeaderValue::from_str(value.expose())
-                .map_err(|_| failed(format!("the value of `{name}` is no header value")))?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
-        }
+        let headers = headers(entry).map_err(failed)?;
         let reach = reach(entry);
         let config = ProviderConfig {
             name: entry.name.clone(),
@@ -47,6 +41,21 @@ pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>
         providers.insert(entry.name.clone(), Arc::new(provider));
     }
     Ok(providers)
+}
+
+/// The headers that are added to each request to a provider.
+///
+/// # Errors
+/// Something is no header; the value is not shown.
+pub fn headers(provider: &config::Provider) -> Result<HeaderMap, String> {
+    let header = |(name, value): &(String, Secret)| {
+        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is no header name"))?;
+        let mut value =
+            HeaderValue::from_str(value.expose()).map_err(|_| format!("the value of `{name}` is no header value"))?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    };
+    provider.headers.iter().map(header).collect()
 }
 
 /// What stands between us and a provider.

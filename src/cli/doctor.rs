@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
-use crate::app::{Parts, embedder, reach};
+use crate::app::{Parts, embedder, headers, reach};
 use crate::base::{Clock, Secret, SystemClock, SystemRandom};
 use crate::config::{Config, EmbeddingsEngine, Key, Provider, ProviderKey, SystemEnv, Unpriced};
 use crate::embed::Side;
@@ -230,13 +230,17 @@ async fn upstream(provider: &Provider) -> Vec<Finding> {
 /// An answer that refuses the key that we do not have is an answer: the host is there.
 async fn answer(provider: &Provider, called: &str, key: Option<&Secret>) -> Finding {
     let clients_own = matches!(provider.api_key, ProviderKey::Client);
-    match probe(&provider.base_url, key, &reach(provider)).await {
+    let headers = match headers(provider) {
+        Ok(headers) => headers,
+        Err(problem) => return bad(format!("provider `{called}: {problem}")),
+    };
+    match probe(&provider.base_url, key, headers, &reach(provider)).await {
         Ok(200..300) => good(format!("provider `{called} answers")),
         Ok(400..500) if clients_own => {
             good(format!("provider `{called} answers; it wants the client's own key, as it should"))
         }
         Ok(status @ (401 | 403)) => {
-            bad(format!("provider `{called} refuses the configured API key ({status}); check api_key"))
+            bad(format!("provider `{called} refuses the configured API key ({status}); check api_key and headers"))
         }
         Ok(status @ 300..400) => bad(format!(
             "provider `{called} answers with a redirect ({status}), which is never followed; check base_url"

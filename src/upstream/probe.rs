@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
 use reqwest::Url;
 
 use super::provider::Reach;
@@ -10,11 +11,11 @@ use crate::base::Secret;
 /// How long a provider may take to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks for the list of models, the way that requests go; returns the status, or why there was no answer.
+/// Asks for the list of models, the way that requests go and with these headers; returns the status, or why there was no answer.
 ///
 /// # Errors
 /// A sentence without the URL: it may carry secrets.
-pub async fn probe(base_url: &str, key: Option<&Secret>, reach: &Reach) -> Result<u16, String> {
+pub async fn probe(base_url: &str, key: Option<&Secret>, headers: HeaderMap, reach: &Reach) -> Result<u16, String> {
     let url = format!("{}/models", base_url.trim_end_matches('/'));
     let url = Url::parse(&url).map_err(|error| error.to_string())?;
     let client = reach
@@ -28,7 +29,8 @@ pub async fn probe(base_url: &str, key: Option<&Secret>, reach: &Reach) -> Resul
     if let Some(key) = key {
         request = request.bearer_auth(key.expose());
     }
-    match request.send().await {
+    // In place of ours, as in a request.
+    match request.headers(headers).send().await {
         Ok(answer) => Ok(answer.status().as_u16()),
         Err(error) => Err(super::attempt::root_cause(error)),
     }

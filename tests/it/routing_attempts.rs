@@ -404,3 +404,22 @@ async fn doctor_tries_every_key_of_a_provider() {
     assert!(out.contains("BAD  provider `p` (key 2) refuses the configured API key (401)"), "{out}");
     assert!(!out.contains("sk-"), "{out}");
 }
+
+#[tokio::test]
+async fn doctor_sends_the_headers_of_a_provider() {
+    let script = Script::from_fn(|request| match request.header("api-key") {
+        Some("sk-header-0123456789") => Script::Model,
+        _ => Script::Raw(Raw::error(401, "no")),
+    });
+    let stack = Stack::of(script).start().await;
+    let config = stack.folder().join("doctor.toml");
+    let text = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[store]\ndata = \"{}\"\n[[providers]]\nname = \"p\"\nbase_url = \"{}\"\ndefault = true\nheaders = {{ api-key = \"sk-header-0123456789\" }}\n",
+        stack.folder().join("doctor-data").display(),
+        stack.upstream().base_url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let (_, out, _) = binary::run(&["doctor", "--config", config.to_str().unwrap()], &[]).await;
+    assert!(out.contains("ok   provider `p` answers"), "{out}");
+    assert!(!out.contains("sk-"), "{out}");
+}
