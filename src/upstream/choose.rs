@@ -44,7 +44,10 @@ pub(super) fn arranged(targets: &[&Placed], pick: Pick, stream: bool, spread: u6
         match pick {
             Pick::Weighted => out.extend(drawn.into_iter().map(|placed| Arc::clone(&placed.target))),
             Pick::LeastLatency => {
-                let rank = |placed: &Placed| (placed.weight == 0, placed.target.latency.rank(stream, now_ms));
+                let rank = |placed: &Placed| {
+                    let latency = placed.target.latency.as_ref();
+                    (placed.weight == 0, latency.map_or(Rank::Unmeasured, |latency| latency.rank(stream, now_ms)))
+                };
                 let mut ranked: Vec<((bool, Rank), &Placed)> = drawn.into_iter().map(|p| (rank(p), p)).collect();
                 // Stable: among equals what was drawn first stays first.
                 ranked.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
@@ -81,6 +84,7 @@ mod tests {
 
     use crate::memory::Sensitivity;
     use crate::tokens::ModelTable;
+    use crate::upstream::latency::Latency;
     use crate::upstream::provider::Provider;
     use crate::upstream::{Auth, ProviderConfig};
 
@@ -94,8 +98,13 @@ mod tests {
             connect_timeout: Duration::from_secs(1),
         })
         .unwrap();
-        let target = Arc::new(Target::passing(Arc::new(provider), model, ModelTable::built_in()));
-        Placed { order, weight, ..Placed::only(target) }
+        let target = Target::passing(Arc::new(provider), model, ModelTable::built_in());
+        let target = Target { latency: Some(Latency::default()), ..target };
+        Placed { order, weight, ..Placed::only(Arc::new(target)) }
+    }
+
+    fn latency(placed: &Placed) -> &Latency {
+        placed.target.latency.as_ref().unwrap()
     }
 
     fn order_of(targets: &[Placed], pick: Pick, spread: u64, now_ms: u64) -> Vec<String> {
@@ -120,8 +129,8 @@ mod tests {
     fn the_fastest_goes_first_after_those_that_were_never_measured() {
         let targets = [placed("slow", 0, 1), placed("fast", 0, 1), placed("spare", 0, 0), placed("last", 1, 1)];
         for (at, millis) in [(0, 900), (1, 90), (2, 1)] {
-            targets[at].target.latency.asked(true, 1_000);
-            targets[at].target.latency.answered(true, Duration::from_millis(millis), 1_000);
+            latency(&targets[at]).asked(true, 1_000);
+            latency(&targets[at]).answered(true, Duration::from_millis(millis), 1_000);
         }
         for spread in 0..20 {
             let labels = order_of(&targets, Pick::LeastLatency, spread << 20, 1_001);
@@ -129,7 +138,7 @@ mod tests {
         }
         let more = [placed("new", 0, 1), targets.into_iter().nth(1).unwrap()];
         assert_eq!(order_of(&more, Pick::LeastLatency, 7, 1_001), ["p/new", "p/fast"]);
-        more[0].target.latency.asked(true, 1_001);
+        latency(&more[0]).asked(true, 1_001);
         assert_eq!(order_of(&more, Pick::LeastLatency, 7, 1_002), ["p/fast", "p/new"], "one request at a time");
     }
 }

@@ -45,8 +45,8 @@ pub struct Target {
     pub refuses_usage: AtomicBool,
     /// How it has been doing, with each key.
     pub(super) lanes: Lanes,
-    /// How fast it has been.
-    pub(super) latency: Latency,
+    /// How fast it has been, where somebody goes by it.
+    pub(super) latency: Option<Latency>,
 }
 
 /// What stands in the config about one target.
@@ -119,6 +119,7 @@ impl Routes {
     ) -> Self {
         let mut by_name = HashMap::with_capacity(names.len());
         for config in models {
+            let measured = config.pick == Pick::LeastLatency;
             let mut targets: Vec<Placed> = config
                 .targets
                 .into_iter()
@@ -126,7 +127,10 @@ impl Routes {
                     order: target.order,
                     weight: target.weight,
                     when: target.when,
-                    target: Arc::new(Target::configured(target, table)),
+                    target: Arc::new(Target {
+                        latency: measured.then(Latency::default),
+                        ..Target::configured(target, table)
+                    }),
                 })
                 .collect();
             targets.sort_by_key(|target| target.order);
@@ -251,6 +255,9 @@ impl Model {
     /// # Errors
     /// 400 when no target takes such a request.
     pub fn plan(&self, traits: &Traits, spread: u64) -> Result<Vec<Arc<Target>>, GatewayError> {
+        if let ([only], false) = (&*self.targets, self.conditions) {
+            return Ok(vec![Arc::clone(&only.target)]);
+        }
         let taking: Vec<&Placed> =
             self.targets.iter().filter(|placed| !self.conditions || placed.when.takes(traits)).collect();
         if taking.is_empty() {
@@ -303,7 +310,7 @@ impl Target {
             lanes: Lanes::new(config.provider.keys().len()),
             provider: config.provider,
             refuses_usage: AtomicBool::new(false),
-            latency: Latency::default(),
+            latency: None,
         }
     }
 
@@ -319,7 +326,7 @@ impl Target {
             lanes: Lanes::new(provider.keys().len()),
             provider,
             refuses_usage: AtomicBool::new(false),
-            latency: Latency::default(),
+            latency: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::context;
 use crate::exchange::{Call, Payload, Recalled};
 use crate::tokens::Counter;
 use crate::upstream::health::State;
+use crate::upstream::learned::Known;
 use crate::upstream::mono::now_ms;
 use crate::upstream::plan::Target;
 use crate::upstream::when::Traits;
@@ -49,10 +50,11 @@ impl Shared {
         counted: Option<usize>,
     ) -> Result<Vec<Arc<Target>>, GatewayError> {
         let Some(chat) = call.payload.chat().filter(|_| plan.len() > 1) else { return Ok(plan) };
-        let room = |target: &Arc<Target>| {
-            context::room(target.max_output(chat), &target.fit, self.window(target, call), &call.policy)
+        let known: Vec<Known> = plan.iter().map(|target| self.learned.known(target, call.stamp.at)).collect();
+        let room = |(target, known): (&Arc<Target>, &Known)| {
+            context::room(target.max_output(chat), &target.fit, target.window(known.window), &call.policy)
         };
-        let rooms: Vec<Option<usize>> = plan.iter().map(room).collect();
+        let rooms: Vec<Option<usize>> = plan.iter().zip(&known).map(room).collect();
         let smallest = rooms.iter().flatten().min().copied();
         if context::is_proven_small(chat, &plan[0].fit, smallest) || rooms.windows(2).all(|pair| pair[0] == pair[1]) {
             return Ok(plan);
@@ -66,13 +68,12 @@ impl Shared {
             0 => counted,
             most => counted.min(most),
         };
-        let holds = |target: &Arc<Target>, room: Option<usize>| {
-            let correction = self.learned.known(target, call.stamp.at).correction;
-            let real = needed as f64 * correction.ratio + correction.overhead;
+        let holds = |known: &Known, room: Option<usize>| {
+            let real = needed as f64 * known.correction.ratio + known.correction.overhead;
             room.is_none_or(|room| real <= room as f64)
         };
-        let (fits, cut): (Vec<_>, Vec<_>) =
-            plan.into_iter().zip(rooms).partition(|(target, room)| holds(target, *room));
+        let held = known.iter().zip(rooms).map(|(known, room)| holds(known, room));
+        let (fits, cut): (Vec<_>, Vec<_>) = plan.into_iter().zip(held).partition(|(_, held)| *held);
         Ok(fits.into_iter().chain(cut).map(|(target, _)| target).collect())
     }
 

@@ -54,7 +54,9 @@ impl Shared {
     ) -> Outcome {
         let call = &request.call;
         let stream = call.payload.stream();
-        target.latency.asked(stream, now_ms());
+        if let Some(latency) = &target.latency {
+            latency.asked(stream, now_ms());
+        }
         let begun = Instant::now();
         let mut answer = self.send(request, target, key, prepared.body.clone()).await.map_err(|e| self.none(e))?;
         let took = begun.elapsed();
@@ -90,7 +92,9 @@ impl Shared {
                 }
             };
         }
-        target.latency.answered(stream, took, now_ms());
+        if let Some(latency) = &target.latency {
+            latency.answered(stream, took, now_ms());
+        }
         self.metrics.attempts.inc(AttemptOutcome::Ok);
         Ok((answer, prepared))
     }
@@ -125,7 +129,9 @@ impl Shared {
         };
         let mut answer = attempt::post(provider, &call.payload, headers, body, self.timeouts.header, limits).await?;
         // Read before the client's headers are picked: a date is read against upstream's own clock.
-        if let Some(wait) = retry_after(answer.headers(), call.stamp.at) {
+        if is_error(answer.status())
+            && let Some(wait) = retry_after(answer.headers(), call.stamp.at)
+        {
             answer.extensions_mut().insert(AskedToWait(wait));
         }
         *answer.headers_mut() = downward(answer.headers());

@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
             self.over = true;
             return Ok(None);
         }
-        let shared = Arc::clone(self.shared);
+        let shared = self.shared;
         let mut prepared = match shared.prepare(self.request, target, &shared.digests, false).await {
             Ok(prepared) => Some(prepared),
             // An upstream that was asked has said, or failed to say, more than we could; else a target with a larger window may still take it.
@@ -264,8 +264,7 @@ impl<'a> Walk<'a> {
         if !more && self.call().payload.stream() && !self.shared.timeouts.keepalive_before_header.is_zero() {
             return self.one_or_late(target, sent, lane, span).await;
         }
-        let shared = Arc::clone(self.shared);
-        let outcome = shared.attempt(self.request, target, sent, lane.key, more).instrument(span.clone()).await;
+        let outcome = self.shared.attempt(self.request, target, sent, lane.key, more).instrument(span.clone()).await;
         span.record("backstory.outcome", outcome_text(&outcome));
         Attempted::Ended(Box::new(outcome), lane)
     }
@@ -345,7 +344,7 @@ impl<'a> Walk<'a> {
         overflow: &Overflow,
         tries: &mut Tries,
     ) -> Result<Prepared, Option<Box<Routed<UpstreamBody>>>> {
-        let shared = Arc::clone(self.shared);
+        let shared = self.shared;
         let counted = answer.1.fitted.as_ref().and_then(|fitted| fitted.report.sent_uncorrected);
         shared.learned.overflowed(target, overflow, counted, self.call().stamp.at);
         let window = shared.window(target, self.call()).or(overflow.window);
