@@ -76,3 +76,20 @@ async fn an_answer_that_is_in_time_keeps_its_own_status() {
     let stack = Stack::of(Script::As("mock-error-503")).server(ON).start().await;
     ask(&stack, "mock", true).await.must_be(503);
 }
+
+// What fails late cools a target as what fails in time does, also where nothing follows on it by the table.
+#[tokio::test]
+async fn a_target_that_never_answers_in_time_cools_although_its_streams_had_begun() {
+    let limited = Script::Raw(Raw::error(429, "no").with_header("retry-after", "30"));
+    let stack = Stack::of(limited)
+        .upstream(Script::As("mock-stall-header"))
+        .chain(2)
+        .server(ON)
+        .with("[timeouts]\nheader_ms = 1200\n[retry.on]\ntimeout = \"stop\"\n")
+        .start()
+        .await;
+    for got in futures_util::future::join_all((0..3).map(|_| ask(&stack, "chain", true))).await {
+        assert!(got.must_be(200).text().contains("error"));
+    }
+    ask(&stack, "chain", true).await.must_be_error(503);
+}

@@ -21,7 +21,7 @@ use crate::upstream::body::UpstreamBody;
 use crate::upstream::lanes::Lane;
 use crate::upstream::passthrough::unanswered;
 use crate::upstream::plan::Target;
-use crate::upstream::retry::{On, Then};
+use crate::upstream::retry::On;
 use crate::wire::fault;
 
 type Trying = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -88,10 +88,7 @@ impl Shared {
             Err(Failure::Answer(answer, on)) => (*on, answer.0.extensions().get().map(|AskedToWait(wait)| *wait)),
             Err(Failure::None(error)) => (On::error(error), None),
         };
-        match self.retry.on.then(on, target.provider.is_clients_own()) {
-            Then::Stop => lane.succeeded(),
-            Then::Same | Then::Next => self.note(target, lane, on, asked, n_targets),
-        }
+        self.failed(target, lane, on, asked, n_targets);
     }
 }
 

@@ -113,8 +113,27 @@ impl Shared {
         target.window(self.learned.known(target, call.stamp.at).window)
     }
 
+    /// Notes a failure, and returns what follows on it by the table.
+    pub(super) fn failed(
+        &self,
+        target: &Target,
+        lane: &Lane,
+        on: On,
+        asked: Option<Duration>,
+        n_targets: usize,
+    ) -> Then {
+        let then = self.retry.on.then(on, target.provider.is_clients_own());
+        if then == Then::Stop && matches!(on, On::Status(_)) {
+            // It is there, and said what there is to say.
+            lane.succeeded();
+        } else {
+            self.note(target, lane, on, asked, n_targets);
+        }
+        then
+    }
+
     /// Cools what failed, where somebody else remains (design, doubt 6: of `n_targets`); a key that was refused is left out.
-    pub(super) fn note(&self, target: &Target, lane: &Lane, on: On, asked: Option<Duration>, n_targets: usize) {
+    fn note(&self, target: &Target, lane: &Lane, on: On, asked: Option<Duration>, n_targets: usize) {
         let several_keys = target.lanes.len() > 1;
         let now = now_ms();
         if several_keys && on == On::Status(401) && target.provider.keys().refuse(lane.key, now) {
@@ -303,13 +322,7 @@ impl<'a> Walk<'a> {
     /// Notes a failure and decides what comes next.
     fn after(&self, target: &Target, lane: &Lane, on: On, asked: Option<Duration>, tries: &mut Tries) -> Step {
         let retry = &self.shared.retry;
-        let then = retry.on.then(on, target.provider.is_clients_own());
-        if then == Then::Stop && matches!(on, On::Status(_)) {
-            // It is there, and said what there is to say.
-            lane.succeeded();
-            return Step::Stop;
-        }
-        self.shared.note(target, lane, on, asked, self.n_targets);
+        let then = self.shared.failed(target, lane, on, asked, self.n_targets);
         if then == Then::Stop {
             return Step::Stop;
         }
