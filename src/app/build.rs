@@ -12,7 +12,7 @@ use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
 use super::learn::{Cached, decide};
 use super::limits::limits;
-use super::routing::{providers, retry, routes, timeouts};
+use super::routing::{providers, routes, timeouts};
 use super::summaries::Bridge;
 use super::vectors::{VectorParts, vectors};
 use super::windows::Model;
@@ -227,7 +227,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         let counter = Arc::clone(&counter);
         move || counter.warm_up()
     });
-    let (timeouts, retry) = (timeouts(config), retry(config));
+    let (timeouts, retry) = (timeouts(config), config.retry.clone());
     let digests = Arc::new(Digests::new(DIGEST_CACHE_BYTES));
     let trails = Arc::new(Trails::new(TRAIL_CACHE_BYTES));
     let summaries = config.summary.model.as_ref().and_then(|model| {

@@ -1,4 +1,4 @@
-//! Providers, routes and rules for retries, from what is configured.
+//! Providers and routes, from what is configured.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,12 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::BuildError;
 use crate::base::Secret;
-use crate::config::{self, Config, ProviderKey, ProviderProxy, RetryOn, RetryThen, UnknownModels};
+use crate::config::{self, Config, UnknownModels};
 use crate::tokens::ModelTable;
-use crate::upstream::{
-    Auth, ModelConfig, On, Pick, Provider, ProviderConfig, Proxy, Reach, Retry, RetryTable, Routes, TargetConfig, Then,
-    Timeouts, When,
-};
+use crate::upstream::{ModelConfig, Provider, ProviderConfig, Reach, Routes, TargetConfig, Timeouts};
 
 /// The configured providers by name.
 pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>>, BuildError> {
@@ -26,12 +23,7 @@ pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>
         let config = ProviderConfig {
             name: entry.name.clone(),
             base_url: entry.base_url.clone(),
-            auth: match &entry.api_key {
-                ProviderKey::Client => Auth::Client,
-                ProviderKey::Own(key) => Auth::Key(key.clone()),
-                ProviderKey::Several(keys) => Auth::Keys(keys.clone()),
-                ProviderKey::None => Auth::None,
-            },
+            auth: entry.api_key.clone(),
             headers,
             max_sensitivity: entry.max_sensitivity,
             connect_timeout,
@@ -61,14 +53,7 @@ pub fn headers(provider: &config::Provider) -> Result<HeaderMap, String> {
 /// What stands between us and a provider.
 #[must_use]
 pub fn reach(provider: &config::Provider) -> Reach {
-    Reach {
-        proxy: match &provider.proxy {
-            ProviderProxy::Environment => Proxy::Environment,
-            ProviderProxy::None => Proxy::None,
-            ProviderProxy::Url(url) => Proxy::Url(url.clone()),
-        },
-        ca: provider.ca.clone(),
-    }
+    Reach { proxy: provider.proxy.clone(), ca: provider.ca.clone() }
 }
 
 /// Where the names of models lead.
@@ -94,13 +79,7 @@ fn model_config(config: &Config, model: &config::Model, providers: &HashMap<Stri
             price: target.price,
             order: target.order,
             weight: target.weight,
-            when: When {
-                tools: target.when.tools,
-                images: target.when.images,
-                stream: target.when.stream,
-                min_input_tokens: target.when.min_input_tokens.map(|n| n as usize),
-                max_input_tokens: target.when.max_input_tokens.map(|n| n as usize),
-            },
+            when: target.when,
             params: target.params.clone(),
         })
     };
@@ -108,10 +87,7 @@ fn model_config(config: &Config, model: &config::Model, providers: &HashMap<Stri
         name: model.name.clone(),
         aliases: config.models.iter().filter(is_alias).map(|other| other.name.clone()).collect(),
         targets: model.targets.iter().filter_map(target).collect(),
-        pick: match model.pick {
-            config::Pick::Weighted => Pick::Weighted,
-            config::Pick::LeastLatency => Pick::LeastLatency,
-        },
+        pick: model.pick,
     }
 }
 
@@ -122,32 +98,5 @@ pub(super) fn timeouts(config: &Config) -> Timeouts {
         idle: config.timeouts.idle.unwrap_or_default(),
         total: config.timeouts.total.unwrap_or_default(),
         keepalive_before_header: config.server.keepalive_before_header.unwrap_or_default(),
-    }
-}
-
-pub(super) fn retry(config: &Config) -> Retry {
-    let retry = &config.retry;
-    let mut on = RetryTable::default();
-    for (failure, then) in &retry.on {
-        let then = match then {
-            RetryThen::Same => Then::Same,
-            RetryThen::Next => Then::Next,
-            RetryThen::Stop => Then::Stop,
-        };
-        match *failure {
-            RetryOn::Connect => on.set(On::Connect, then),
-            RetryOn::Timeout => on.set(On::Timeout, then),
-            RetryOn::ErrorEvent => on.set(On::ErrorEvent, then),
-            RetryOn::Invalid => on.set(On::Invalid, then),
-            RetryOn::Status(code) => on.set(On::Status(code), then),
-            RetryOn::Class(from) => (from..from + 100).for_each(|code| on.set(On::Status(code), then)),
-        }
-    }
-    Retry {
-        attempts: retry.attempts,
-        max_total: retry.max_total,
-        max_time: retry.max_time.unwrap_or_default(),
-        cooldown: retry.cooldown,
-        on,
     }
 }

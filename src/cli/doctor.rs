@@ -9,11 +9,11 @@ use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
 use crate::app::{Parts, embedder, headers, reach};
 use crate::base::{Clock, Secret, SystemClock, SystemRandom};
-use crate::config::{Config, EmbeddingsEngine, Key, Provider, ProviderKey, SystemEnv, Unpriced};
+use crate::config::{Config, EmbeddingsEngine, Key, Provider, SystemEnv, Unpriced};
 use crate::embed::Side;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, SubjectUse, UpkeepStore};
-use crate::upstream::probe;
+use crate::upstream::{Auth, probe};
 
 /// One thing that was looked at.
 struct Finding {
@@ -215,9 +215,8 @@ fn suspects(uses: &[SubjectUse]) -> Vec<String> {
 async fn upstream(provider: &Provider) -> Vec<Finding> {
     let name = &provider.name;
     let keys: Vec<Option<&Secret>> = match &provider.api_key {
-        ProviderKey::Own(key) => vec![Some(key)],
-        ProviderKey::Several(keys) => keys.iter().map(Some).collect(),
-        ProviderKey::Client | ProviderKey::None => vec![None],
+        Auth::Keys(keys) => keys.iter().map(Some).collect(),
+        Auth::Client | Auth::None => vec![None],
     };
     let mut findings = Vec::with_capacity(keys.len());
     for (at, key) in keys.iter().enumerate() {
@@ -229,7 +228,7 @@ async fn upstream(provider: &Provider) -> Vec<Finding> {
 
 /// An answer that refuses the key that we do not have is an answer: the host is there.
 async fn answer(provider: &Provider, called: &str, key: Option<&Secret>) -> Finding {
-    let clients_own = matches!(provider.api_key, ProviderKey::Client);
+    let clients_own = matches!(provider.api_key, Auth::Client);
     let headers = match headers(provider) {
         Ok(headers) => headers,
         Err(problem) => return bad(format!("provider `{called}: {problem}")),

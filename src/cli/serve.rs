@@ -10,9 +10,10 @@ use tokio::net::TcpListener;
 use super::{ConfigArgs, asked_to_stop, complain, say};
 use crate::app::{App, Parts, build};
 use crate::base::{SystemClock, SystemRandom};
-use crate::config::{Config, Env, ProviderKey, SystemEnv};
+use crate::config::{Config, Env, SystemEnv};
 use crate::server::{Drained, Front, serve};
 use crate::telemetry;
+use crate::upstream::Auth;
 
 /// How long the background work may take to end after the replies have.
 const HALT_SECONDS: u64 = 10;
@@ -100,10 +101,10 @@ fn banner(config: &Config, address: &str) -> String {
         .find(|p| p.default)
         .map_or("only configured models are served".to_owned(), |p| format!("requests go to {}", p.base_url));
     let auth = match config.providers.iter().find(|p| p.default).map(|p| &p.api_key) {
-        Some(ProviderKey::Client) => "with the client's own API key, which is passed on and never stored",
-        Some(ProviderKey::Own(_)) => "with the configured API key",
-        Some(ProviderKey::Several(_)) => "with the configured API keys, in turn",
-        Some(ProviderKey::None) => "without an API key",
+        Some(Auth::Client) => "with the client's own API key, which is passed on and never stored",
+        Some(Auth::Keys(keys)) if keys.len() > 1 => "with the configured API keys, in turn",
+        Some(Auth::Keys(_)) => "with the configured API key",
+        Some(Auth::None) => "without an API key",
         None => "with each provider's key",
     };
     let who = match (&config.default_subject, config.is_client_mode()) {

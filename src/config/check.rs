@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use super::error::ConfigError;
 use super::key::NO_SUBJECT;
 use super::model::Target;
-use super::provider::{ProviderKey, parse_http_url};
+use super::provider::parse_http_url;
 use super::spending;
 use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Model, Overrides, Provider, StoreUrl, UnknownModels, VectorsEngine};
 use crate::tokens::PriceChanges;
+use crate::upstream::Auth;
 
 /// Puts the command line over the file.
 pub(super) fn apply(config: &mut Config, overrides: &Overrides, errors: &mut Vec<ConfigError>) {
@@ -74,7 +75,7 @@ fn providers(config: &Config, errors: &mut Vec<ConfigError>) {
     doubles("providers", "provider", config.providers.iter().map(|provider| provider.name.as_str()), errors);
     // The client's own key must never reach a second host.
     only_one(config, "api_key", "\"client\"", "the client's own key goes to one provider only", errors, |provider| {
-        matches!(provider.api_key, ProviderKey::Client)
+        matches!(provider.api_key, Auth::Client)
     });
     only_one(config, "default", "true", "one provider is the default at most", errors, |provider| provider.default);
     let passes = config.routing.unknown_models == UnknownModels::Pass;
@@ -83,11 +84,11 @@ fn providers(config: &Config, errors: &mut Vec<ConfigError>) {
         errors.push(ConfigError::new("providers", None, problem));
     }
     for (index, provider) in config.providers.iter().enumerate() {
-        if matches!(provider.api_key, ProviderKey::None) && provider.base_url == Provider::default().base_url {
+        if matches!(provider.api_key, Auth::None) && provider.base_url == Provider::default().base_url {
             let problem = "the OpenAI API needs a key: give this provider an `api_key` of its own";
             errors.push(ConfigError::new(format!("providers[{index}].api_key"), None, problem));
         }
-        if matches!(provider.api_key, ProviderKey::Client) && !config.is_client_mode() {
+        if matches!(provider.api_key, Auth::Client) && !config.is_client_mode() {
             let problem = "the client's own key is passed on only where neither [[keys]] nor [admin] key are configured: give this provider a key";
             errors.push(ConfigError::new(format!("providers[{index}].api_key"), Some(quoted("client")), problem));
         }
@@ -195,7 +196,7 @@ fn own_calls(config: &Config, errors: &mut Vec<ConfigError>) {
         let Some(name) = name else { continue };
         known_provider(config, path, name, errors);
         let provider = config.providers.iter().find(|provider| provider.name == name);
-        if provider.is_some_and(|provider| matches!(provider.api_key, ProviderKey::Client)) {
+        if provider.is_some_and(|provider| matches!(provider.api_key, Auth::Client)) {
             let problem = "this provider is called with the client's own key, which is never kept: name one with a key of its own";
             errors.push(ConfigError::new(path, Some(quoted(name)), problem));
         }

@@ -36,15 +36,16 @@ pub use key::{ApiAccess, Key, MemorySwitch, SubjectFrom};
 pub use limit_rules::LimitSection;
 pub use limits::{Budget, BudgetChanges, Overflow, Profile, Timeouts};
 pub use memory::{Memory, MemoryRules};
-pub use model::{Model, Pick, Routing, Target, UnknownModels, When};
-pub use provider::{Provider, ProviderKey, ProviderKind, ProviderProxy};
+pub use model::{Model, Routing, Target, UnknownModels};
+pub use provider::{Provider, ProviderKind};
 pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank, RerankKind};
-pub use retry::{Retry, RetryOn, RetryThen};
 pub use server::{Admin, Server, Telemetry, Tls};
 pub use spending::Unpriced;
 pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
 
 use reader::{Reader, Section};
+
+use crate::upstream::{Auth, Retry};
 
 pub use crate::telemetry::LogFormat;
 
@@ -211,7 +212,7 @@ impl Config {
         if providers.is_empty() && !root.has("providers") {
             // Behind virtual keys there is no client's key that could be passed on.
             let virtual_keys = root.has("keys") || admin.key.is_some();
-            let api_key = if virtual_keys { ProviderKey::None } else { ProviderKey::Client };
+            let api_key = if virtual_keys { Auth::None } else { Auth::Client };
             providers.push(Provider { api_key, ..Provider::default() });
         }
         // With one provider and no aliases there is only one place to go to.
@@ -232,7 +233,7 @@ impl Config {
             summary: root.table("summary", Summary::read),
             memory: root.table("memory", Memory::read),
             timeouts: root.table("timeouts", Timeouts::read),
-            retry: root.table("retry", Retry::read),
+            retry: root.table("retry", retry::read),
             budget: root.table("budget", Budget::read),
             recall: root.table("recall", Recall::read),
             extract: root.table("extract", Extract::read),

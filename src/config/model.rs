@@ -8,6 +8,7 @@ use super::params;
 use super::reader::Section;
 use crate::exchange::Limits;
 use crate::tokens::{ModelTable, Price, PriceChanges, Rate};
+use crate::upstream::{Pick, When};
 use crate::wire::ParamRules;
 
 /// One `[[models]]`: a name that clients ask for, and what is behind it.
@@ -25,16 +26,6 @@ pub struct Model {
     pub budget: BudgetChanges,
     /// `[models.limits]`: of all who ask for it together.
     pub limits: Limits,
-}
-
-/// Which target of one order goes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pick {
-    /// `"weighted"`: drawn by weight.
-    #[default]
-    Weighted,
-    /// `"least-latency"`: the one that answered soonest lately.
-    LeastLatency,
 }
 
 /// One `[[models.targets]]`.
@@ -60,21 +51,6 @@ pub struct Target {
     pub when: When,
     /// `[models.targets.params]`: what is changed of a request's parameters; none = nothing.
     pub params: Option<Arc<ParamRules>>,
-}
-
-/// `[models.targets.when]`: all that is set must hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct When {
-    /// `tools`: requests that offer tools, or that do not.
-    pub tools: Option<bool>,
-    /// `images`: requests with images, or without.
-    pub images: Option<bool>,
-    /// `stream`: streams, or whole replies.
-    pub stream: Option<bool>,
-    /// `min_input_tokens`, as we count them.
-    pub min_input_tokens: Option<u32>,
-    /// `max_input_tokens`, as we count them.
-    pub max_input_tokens: Option<u32>,
 }
 
 /// `[routing]`.
@@ -139,7 +115,7 @@ impl Target {
                 reasoning: rate(s, "price_reasoning_per_million"),
             },
             price_date: s.name("price_date"),
-            when: s.table("when", When::read),
+            when: s.table("when", read_when),
             params: (!params.is_empty()).then(|| Arc::new(params)),
         }
     }
@@ -150,20 +126,18 @@ fn rate(s: &mut Section<'_>, key: &'static str) -> Option<Rate> {
     Rate::per_million(s.number(key, f64::NAN, 0.0..=Rate::MAX_DOLLARS)).ok()
 }
 
-impl When {
-    fn read(s: &mut Section<'_>) -> Self {
-        let when = Self {
-            tools: s.maybe("tools"),
-            images: s.maybe("images"),
-            stream: s.maybe("stream"),
-            min_input_tokens: s.count("min_input_tokens", 0..=100_000_000),
-            max_input_tokens: s.count("max_input_tokens", 0..=100_000_000),
-        };
-        if when.min_input_tokens.zip(when.max_input_tokens).is_some_and(|(min, max)| min > max) {
-            s.wrong("min_input_tokens", "is larger than max_input_tokens: no request could ever be taken");
-        }
-        when
+fn read_when(s: &mut Section<'_>) -> When {
+    let when = When {
+        tools: s.maybe("tools"),
+        images: s.maybe("images"),
+        stream: s.maybe("stream"),
+        min_input_tokens: s.count("min_input_tokens", 0..=100_000_000).map(|n| n as usize),
+        max_input_tokens: s.count("max_input_tokens", 0..=100_000_000).map(|n| n as usize),
+    };
+    if when.min_input_tokens.zip(when.max_input_tokens).is_some_and(|(min, max)| min > max) {
+        s.wrong("min_input_tokens", "is larger than max_input_tokens: no request could ever be taken");
     }
+    when
 }
 
 impl Routing {

@@ -3,7 +3,7 @@
 use super::reader::Section;
 use crate::base::Secret;
 use crate::memory::Sensitivity;
-use crate::upstream::MAX_KEYS;
+use crate::upstream::{Auth, MAX_KEYS, Proxy};
 
 /// One `[[providers]]`: an upstream API.
 #[derive(Clone, Debug)]
@@ -14,8 +14,8 @@ pub struct Provider {
     pub kind: ProviderKind,
     /// `base_url`: up to and including the version, without a slash at the end, as in `https://api.openai.com/v1`.
     pub base_url: String,
-    /// `api_key`.
-    pub api_key: ProviderKey,
+    /// `api_key`, or `api_keys`.
+    pub api_key: Auth,
     /// `default`: it gets the models that no `[[models]]` names, under the client's own name for them.
     pub default: bool,
     /// `max_sensitivity`: memories above it are not sent to it.
@@ -23,20 +23,9 @@ pub struct Provider {
     /// `headers`: sent with every request; values are secrets, since some providers take keys there.
     pub headers: Vec<(String, Secret)>,
     /// `proxy`: what it is reached through.
-    pub proxy: ProviderProxy,
+    pub proxy: Proxy,
     /// `ca_file`: the text of a PEM file with certificates that are trusted beside those of the system.
     pub ca: Option<String>,
-}
-
-/// What a provider is reached through.
-#[derive(Clone, Debug)]
-pub enum ProviderProxy {
-    /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
-    Environment,
-    /// `"none"`: nothing.
-    None,
-    /// A URL; it may carry a password.
-    Url(Secret),
 }
 
 /// Which API a provider speaks.
@@ -50,19 +39,6 @@ pub enum ProviderKind {
     Anthropic,
 }
 
-/// The key that a provider is called with.
-#[derive(Clone, Debug)]
-pub enum ProviderKey {
-    /// `"client"`: the client's own key is passed on.
-    Client,
-    /// A key of ours.
-    Own(Secret),
-    /// `api_keys`: several of ours, taken in turn.
-    Several(Vec<Secret>),
-    /// None at all, as for a local model.
-    None,
-}
-
 impl Default for Provider {
     /// The OpenAI API, called with the client's own key.
     fn default() -> Self {
@@ -70,11 +46,11 @@ impl Default for Provider {
             name: "upstream".to_owned(),
             kind: ProviderKind::OpenAi,
             base_url: "https://api.openai.com/v1".to_owned(),
-            api_key: ProviderKey::Client,
+            api_key: Auth::Client,
             default: true,
             max_sensitivity: Sensitivity::Sensitive,
             headers: Vec::new(),
-            proxy: ProviderProxy::Environment,
+            proxy: Proxy::Environment,
             ca: None,
         }
     }
@@ -94,7 +70,7 @@ impl Provider {
             name: s.required("name"),
             kind: s.choice("kind", ProviderKind::OpenAi, &kinds),
             base_url: http_url(s, "base_url").unwrap_or_default(),
-            api_key: ProviderKey::read(s),
+            api_key: read_auth(s),
             default: s.flag("default", false),
             max_sensitivity: s.choice("max_sensitivity", Sensitivity::Sensitive, SENSITIVITIES),
             headers: s.secrets("headers", header_problem),
@@ -104,39 +80,38 @@ impl Provider {
     }
 }
 
-impl ProviderKey {
-    fn read(s: &mut Section<'_>) -> Self {
-        let (one, several) = (s.secret("api_key"), s.secret_list("api_keys", MAX_KEYS));
-        if s.has("api_key") && s.has("api_keys") {
-            s.wrong_secret("api_keys", "stands beside `api_key`: write all keys here, or that one alone");
-        }
-        match (one, several) {
-            (_, Some(keys)) if keys.iter().any(|key| key.expose() == "client") => {
+fn read_auth(s: &mut Section<'_>) -> Auth {
+    let (one, several) = (s.secret("api_key"), s.secret_list("api_keys", MAX_KEYS));
+    if s.has("api_key") && s.has("api_keys") {
+        s.wrong_secret("api_keys", "stands beside `api_key`: write all keys here, or that one alone");
+    }
+    match (one, several) {
+        (_, Some(keys)) => {
+            if keys.iter().any(|key| key.expose() == "client") {
                 s.wrong_secret("api_keys", "\"client\" cannot be one of several keys: write api_key = \"client\"");
-                Self::Several(keys)
             }
-            (_, Some(keys)) => Self::Several(keys),
-            (Some(key), None) if key.expose() == "client" => Self::Client,
-            (Some(key), None) => Self::Own(key),
-            // Reported already; it must not be reported once more as missing.
-            (None, None) if s.has("api_key") || s.has("api_keys") => Self::Own(Secret::from("")),
-            (None, None) => Self::None,
+            Auth::Keys(keys)
         }
+        (Some(key), None) if key.expose() == "client" => Auth::Client,
+        (Some(key), None) => Auth::Keys(vec![key]),
+        // Reported already; it must not be reported once more as missing.
+        (None, None) if s.has("api_key") || s.has("api_keys") => Auth::Keys(Vec::new()),
+        (None, None) => Auth::None,
     }
 }
 
-fn read_proxy(s: &mut Section<'_>) -> ProviderProxy {
+fn read_proxy(s: &mut Section<'_>) -> Proxy {
     let schemes = ["http://", "https://", "socks5://", "socks5h://", "socks4://"];
     match s.secret("proxy") {
-        None => ProviderProxy::Environment,
-        Some(word) if word.expose() == "none" => ProviderProxy::None,
+        None => Proxy::Environment,
+        Some(word) if word.expose() == "none" => Proxy::None,
         Some(url) => {
             let known = schemes.iter().any(|scheme| url.expose().starts_with(scheme));
             if !known || reqwest::Url::parse(url.expose()).is_err() {
                 let allowed = "must be \"none\" or a URL with http, https, socks4, socks5 or socks5h, as in \"http://proxy.example:3128\" (the value is not shown)";
                 s.wrong_secret("proxy", allowed);
             }
-            ProviderProxy::Url(url)
+            Proxy::Url(url)
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::env::tests::MapEnv;
 use super::*;
+use crate::upstream::{On, Pick, Proxy, Then};
 
 fn load(text: &str) -> Result<Config, ConfigErrors> {
     let mut env = MapEnv::with(&[("A", "sk-env-a")]);
@@ -36,13 +37,13 @@ fn a_provider_may_have_several_keys_a_proxy_and_a_ca() {
     );
     let config = load(&text).unwrap();
     let provider = &config.providers[0];
-    let ProviderKey::Several(keys) = &provider.api_key else { panic!("{:?}", provider.api_key) };
+    let Auth::Keys(keys) = &provider.api_key else { panic!("{:?}", provider.api_key) };
     assert_eq!(keys.iter().map(|key| key.expose()).collect::<Vec<_>>(), ["sk-env-a", "sk-file-b"]);
-    assert!(matches!(&provider.proxy, ProviderProxy::Url(url) if url.expose().contains("pw@")));
+    assert!(matches!(&provider.proxy, Proxy::Url(url) if url.expose().contains("pw@")));
     assert!(provider.ca.as_ref().is_some_and(|text| text.contains("CERTIFICATE")));
     assert!(!format!("{provider:?}").contains("sk-"), "no key in a debug text");
     let none = load(&format!("{PROVIDER}default = true\nproxy = 'none'\n")).unwrap();
-    assert!(matches!(none.providers[0].proxy, ProviderProxy::None));
+    assert!(matches!(none.providers[0].proxy, Proxy::None));
 }
 
 #[test]
@@ -132,14 +133,17 @@ fn the_table_of_failures_is_read_and_a_status_goes_over_its_class() {
         "{PROVIDER}default = true\n[retry]\nmax_total = 5\nmax_seconds = 0\n[retry.on]\n\"503\" = 'next'\n\"5xx\" = 'stop'\ntimeout = 'same'\n"
     );
     let retry = load(&text).unwrap().retry;
-    assert_eq!((retry.max_total, retry.max_time), (5, None));
-    let expected = [
-        (RetryOn::Timeout, RetryThen::Same),
-        (RetryOn::Class(500), RetryThen::Stop),
-        (RetryOn::Status(503), RetryThen::Next),
-    ];
-    assert_eq!(retry.on, expected);
-    assert_eq!(Retry::default().max_time, Some(Duration::from_secs(600)));
+    assert_eq!((retry.max_total, retry.max_time), (5, Duration::ZERO));
+    for (on, then) in [
+        (On::Timeout, Then::Same),
+        (On::Status(500), Then::Stop),
+        (On::Status(599), Then::Stop),
+        (On::Status(503), Then::Next),
+        (On::Status(429), Then::Same),
+    ] {
+        assert_eq!(retry.on.then(on, false), then, "{on:?}");
+    }
+    assert_eq!(Retry::default().max_time, Duration::from_secs(600));
     let mistakes = mistakes(&format!(
         "{PROVIDER}default = true\n[retry.on]\n\"200\" = 'next'\nconect = 'stop'\n\"429\" = 'nxt'\n\"500\" = 5\n"
     ));

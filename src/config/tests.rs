@@ -202,7 +202,7 @@ fn variables_and_files_fill_any_string() {
     let config = load_with(text, &env, &Overrides::default()).unwrap();
     assert_eq!(config.server.listen.port(), 9000);
     assert_eq!(config.providers[0].base_url, "http://h/v1");
-    assert!(matches!(&config.providers[0].api_key, ProviderKey::Own(key) if key.expose() == "sk-from-file"));
+    assert!(matches!(&config.providers[0].api_key, Auth::Keys(keys) if keys[0].expose() == "sk-from-file"));
     assert_eq!(config.keys[0].read_namespaces, ["blue"]);
     assert_eq!(config.keys[0].sha256, Key::hash("k"));
 }

@@ -23,9 +23,7 @@ pub(super) const POOL_IDLE: Duration = Duration::from_secs(60);
 pub enum Auth {
     /// With the client's own key; at most one provider is of this kind.
     Client,
-    /// With a key of ours.
-    Key(Secret),
-    /// With several keys of ours, taken in turn.
+    /// With keys of ours, taken in turn where there are several.
     Keys(Vec<Secret>),
     /// Not at all.
     None,
@@ -83,8 +81,6 @@ impl fmt::Debug for Proxy {
 pub struct Provider {
     /// Its name.
     pub name: String,
-    /// How we authenticate to it.
-    pub auth: Auth,
     /// Headers added to each request.
     pub headers: HeaderMap,
     /// The most sensitive memory that may be sent there.
@@ -95,6 +91,8 @@ pub struct Provider {
     embeddings: Url,
     http: reqwest::Client,
     direct: Option<Direct>,
+    /// It is called with the client's own key; then there are none of ours.
+    clients_own: bool,
     keys: Keyring,
     /// When it answered last over `http`, in monotonic milliseconds; 0 = never.
     answered_at: AtomicU64,
@@ -147,14 +145,14 @@ impl Provider {
             Proxy::None => Direct::past_proxies(&chat, &embeddings, connect_timeout),
             Proxy::Url(_) => None,
         };
-        let keys = Keyring::new(match &auth {
-            Auth::Key(key) => vec![key.clone()],
-            Auth::Keys(keys) => keys.clone(),
+        let clients_own = matches!(auth, Auth::Client);
+        let keys = Keyring::new(match auth {
+            Auth::Keys(keys) => keys,
             Auth::Client | Auth::None => Vec::new(),
         });
+        let answered_at = AtomicU64::new(0);
         Ok(Self {
             name,
-            auth,
             headers,
             max_sensitivity,
             base,
@@ -162,8 +160,9 @@ impl Provider {
             embeddings,
             http,
             direct,
+            clients_own,
             keys,
-            answered_at: AtomicU64::new(0),
+            answered_at,
         })
     }
 
@@ -224,7 +223,7 @@ impl Provider {
 
     /// Whether it is called with the client's own key.
     pub(super) fn is_clients_own(&self) -> bool {
-        matches!(self.auth, Auth::Client)
+        self.clients_own
     }
 
     /// Its keys, where it is called with keys of ours.
@@ -247,17 +246,16 @@ impl Provider {
 
     /// The `Authorization` value for a request with the key at this place of the ring, and whether it is the client's own key.
     pub(super) fn authorization_with(&self, credential: &Credential, key: usize) -> (Option<HeaderValue>, bool) {
-        match (&self.auth, credential) {
-            (Auth::Client, Credential::Client(own)) => (own.as_ref().and_then(bearer), true),
-            (Auth::Key(_) | Auth::Keys(_), _) => (self.keys.header(key).cloned(), false),
-            (Auth::Client, Credential::Virtual) | (Auth::None, _) => (None, false),
+        match credential {
+            Credential::Client(own) if self.clients_own => (own.as_ref().and_then(bearer), true),
+            _ => (self.keys.header(key).cloned(), false),
         }
     }
 
     /// The keys that may have been sent for a request with this credential, in headers of their own too; they must not show in an error that passes.
     pub(super) fn secrets<'a>(&'a self, credential: &'a Credential) -> Vec<&'a str> {
-        let own = match (&self.auth, credential) {
-            (Auth::Client, Credential::Client(key)) => key.as_ref(),
+        let own = match credential {
+            Credential::Client(key) if self.clients_own => key.as_ref(),
             _ => None,
         };
         let configured =

@@ -125,11 +125,11 @@ pub(super) fn is_error(status: StatusCode) -> bool {
 }
 
 /// How often is tried.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Tries per target; 1 = no repeat.
+    /// Tries per target; 1 = no repeat (clients repeat on their own).
     pub attempts: u32,
-    /// Tries of one request over all targets.
+    /// Tries of one request over all targets and keys.
     pub max_total: u32,
     /// After so long no further try is begun; zero = no such bound.
     pub max_time: Duration,
@@ -137,6 +137,18 @@ pub struct Retry {
     pub cooldown: Duration,
     /// What to do after which failure.
     pub on: RetryTable,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: 1,
+            max_total: 16,
+            max_time: Duration::from_secs(600),
+            cooldown: Duration::from_secs(30),
+            on: RetryTable::default(),
+        }
+    }
 }
 
 /// How long to wait before the `repeat`-th repeat at the same target; `None` = longer than is worth waiting. Upstream's own word

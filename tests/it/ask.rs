@@ -30,7 +30,7 @@ async fn ask_with(script: Script) -> Asked {
     let provider = Provider::new(ProviderConfig {
         name: "helper".to_owned(),
         base_url: mock.base_url(),
-        auth: Auth::Key(KEY.into()),
+        auth: Auth::Keys(vec![KEY.into()]),
         headers: [("x-team".parse().unwrap(), "memory".parse().unwrap())].into_iter().collect(),
         max_sensitivity: Sensitivity::Sensitive,
         connect_timeout: Duration::from_secs(30),
