@@ -194,9 +194,11 @@ impl<'a> Walk<'a> {
         let shared = self.shared;
         let mut prepared = match shared.prepare(self.request, target, &shared.digests, false).await {
             Ok(prepared) => Some(prepared),
-            // An upstream that was asked has said, or failed to say, more than we could; else a target with a larger window may still take it.
+            // An upstream that was asked has said, or failed to say, more than a refusal of ours could; else a target with a larger window may
+            // still take it. A fault of ours is not hidden behind it.
             Err(error)
-                if self.attempts > 0 || (error.kind == ErrorKind::ContextLength && self.at + 1 < self.plan.len()) =>
+                if (self.attempts > 0 && error.kind != ErrorKind::Internal)
+                    || (error.kind == ErrorKind::ContextLength && self.at + 1 < self.plan.len()) =>
             {
                 self.refused = Some(error);
                 return Ok(None);
