@@ -98,9 +98,10 @@ impl Raw {
         self
     }
 
-    /// The same reply with a further header.
+    /// The same reply with this header, in place of one of its name.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value.into()));
         self
     }

@@ -21,9 +21,7 @@ fn attempts(got: &Got) -> u32 {
 
 /// A 429 with this Retry-After, in seconds.
 fn limited(seconds: &str) -> Script {
-    let mut raw = Raw::error(429, "slow down");
-    raw.headers.retain(|(name, _)| *name != "retry-after");
-    Script::Raw(raw.with_header("retry-after", seconds))
+    Script::Raw(Raw::error(429, "slow down").with_header("retry-after", seconds))
 }
 
 /// The keys that the first upstream got, in order.
