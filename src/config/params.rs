@@ -59,7 +59,7 @@ fn json(s: &Section<'_>, key: &str, name: &str, value: &Value) -> Option<String>
 /// A value with the variables in its strings replaced, however deep they stand; `None` when a mistake was reported.
 fn expanded(s: &Section<'_>, at: &str, value: &Value) -> Option<Value> {
     match value {
-        Value::String(_) => s.expand_within(at, value).map(Value::String),
+        Value::String(raw) => s.expand_within(at, raw).map(Value::String),
         Value::Array(items) => {
             let items: Vec<_> =
                 items.iter().enumerate().map(|(n, item)| expanded(s, &format!("{at}[{n}]"), item)).collect();

@@ -269,9 +269,11 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A string that is part of another value, variables replaced; `None` when that was reported.
-    pub(super) fn expand_within(&self, key: &str, value: &Value) -> Option<String> {
-        self.expanded(key, value, false)
+    /// A string that stands inside another value, at this path below the section, with its variables replaced; `None` when that was reported.
+    pub(super) fn expand_within(&self, path: &str, raw: &str) -> Option<String> {
+        let found = env::expand(raw, self.reader.folder, self.reader.env);
+        let wrong = |problem| ConfigError::new(format!("{}.{path}", self.path), None, problem);
+        found.map_err(|problem| self.reader.errors.borrow_mut().push(wrong(problem))).ok()
     }
 
     /// Records a mistake of something inside a key, with its value as written.
