@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use backstory::base::{EpisodeId, Random, SeededRandom, Time};
+use backstory::base::{EpisodeId, Random, SeededRandom};
 use backstory::embed::Packed;
-use backstory::memory::{Episode, EpisodeKind, EpisodeStatus, Scope, Sensitivity, Speaker};
-use backstory::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source, Space};
+use backstory::memory::{Episode, Scope};
+use backstory::recall::{Query, Recall, RecallConfig, ScopeData, Source, Space};
 use backstory::store::StoreError;
+
+mod made;
 
 const SCOPES: u64 = 10_000;
 const EPISODES: u64 = 100;
@@ -51,29 +53,7 @@ fn episodes(scope: &Scope) -> Vec<Episode> {
         .map(|number| {
             let words = 8 + random.next_u64() % 33;
             let text: Vec<String> = (0..words).map(|_| format!("q{:x}", random.next_u64() % 20_000)).collect();
-            let said_at = Time(1_700_000_000_000 + number as i64 * 60_000);
-            Episode {
-                id: EpisodeId(u128::from(random.next_u64())),
-                text: text.join(" "),
-                kind: EpisodeKind::Exchange,
-                role: if number % 2 == 0 { Speaker::User } else { Speaker::Assistant },
-                speaker: None,
-                session: format!("session {}", number / 20),
-                position: (number % 20) as i64,
-                said_at,
-                recorded_at: said_at,
-                tags: Vec::new(),
-                entities: Vec::new(),
-                exchange: None,
-                message_hash: format!("{number:064x}"),
-                score: 1.0,
-                half_life: 0,
-                uses: 0,
-                last_used_at: None,
-                status: EpisodeStatus::Active,
-                sensitivity: Sensitivity::Normal,
-                retired_facts: Vec::new(),
-            }
+            made::episode(EpisodeId(u128::from(random.next_u64())), number as i64, text.join(" "))
         })
         .collect()
 }
@@ -110,17 +90,8 @@ fn main() {
             for number in 0..SCOPES {
                 let scope = scope(number);
                 let text = episodes(&scope)[(number % EPISODES) as usize].text.clone();
-                let query = Query {
-                    scopes: vec![scope],
-                    text: text.split(' ').take(6).collect::<Vec<_>>().join(" "),
-                    before: None,
-                    now: Time(1_800_000_000_000),
-                    max_sensitivity: Sensitivity::Sensitive,
-                    exclude: Exclude::default(),
-                    said: Arc::default(),
-                    max_episodes: 5,
-                    vector: Some(vector(number).into()),
-                };
+                let asked = text.split(' ').take(6).collect::<Vec<_>>().join(" ");
+                let query = Query { vector: Some(vector(number).into()), ..made::question(scope, asked) };
                 black_box(recall.recall(&query).await.expect("made-up scopes can be read"));
                 let begun = Instant::now();
                 black_box(recall.recall_now(&query));

@@ -10,10 +10,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use backstory::base::{EpisodeId, ExchangeId, Random, SeededRandom, Time};
 use backstory::embed::Packed;
-use backstory::memory::{Episode, EpisodeKind, EpisodeStatus, Scope, Sensitivity, Speaker, text};
-use backstory::recall::{Exclude, Query, Recall, RecallConfig, ScopeData, Source, Space};
+use backstory::memory::{Episode, Scope, Speaker, text};
+use backstory::recall::{Query, Recall, RecallConfig, Said, ScopeData, Source, Space};
 use backstory::store::{Learned, StoreError};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+
+mod made;
 
 const VOCABULARY: u64 = 20_000;
 
@@ -36,29 +38,8 @@ fn words(random: &SeededRandom, n: u64) -> String {
 }
 
 fn episode(random: &SeededRandom, number: i64) -> Episode {
-    let said_at = Time(1_700_000_000_000 + number * 60_000);
-    Episode {
-        id: EpisodeId::generate(said_at, random),
-        text: words(random, 8 + random.next_u64() % 33),
-        kind: EpisodeKind::Exchange,
-        role: if number % 2 == 0 { Speaker::User } else { Speaker::Assistant },
-        speaker: None,
-        session: format!("session {}", number / 20),
-        position: number % 20,
-        said_at,
-        recorded_at: said_at,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        exchange: None,
-        message_hash: format!("{number:064x}"),
-        score: 1.0,
-        half_life: 0,
-        uses: 0,
-        last_used_at: None,
-        status: EpisodeStatus::Active,
-        sensitivity: Sensitivity::Normal,
-        retired_facts: Vec::new(),
-    }
+    let id = EpisodeId::generate(made::said_at(number), random);
+    made::episode(id, number, words(random, 8 + random.next_u64() % 33))
 }
 
 struct Made(i64);
@@ -92,17 +73,7 @@ fn queries(size: i64) -> Vec<Query> {
     let query = |number: usize| {
         let about = &episodes[number * 7919 % episodes.len()].text;
         let text = about.split(' ').take(5).chain(words(&random, 3).split(' ')).collect::<Vec<_>>().join(" ");
-        Query {
-            scopes: vec![scope()],
-            text,
-            before: None,
-            now: Time(1_800_000_000_000),
-            max_sensitivity: Sensitivity::Sensitive,
-            exclude: Exclude::default(),
-            said: Arc::default(),
-            max_episodes: 5,
-            vector: None,
-        }
+        made::question(scope(), text)
     };
     (0..500).map(query).collect()
 }
@@ -131,7 +102,6 @@ fn repeated(criterion: &mut Criterion) {
     for copies in [1_000, 10_000] {
         let mut data = data(10_000);
         let random = SeededRandom::new(17);
-        let template = data.episodes[0].clone();
         for n in 0..copies {
             let reply = "The train to the coast leaves twice an hour from the central station. Tickets are cheaper in advance, and the \
                          ride takes about fifty minutes when there are no works on the line.";
@@ -140,23 +110,13 @@ fn repeated(criterion: &mut Criterion) {
                 let position = i64::from(role == Speaker::Assistant);
                 let id = EpisodeId::generate(said_at, &random);
                 let session = format!("copy {n}");
-                data.episodes.push(Episode { id, text, role, session, position, said_at, ..template.clone() });
+                data.episodes.push(Episode { session, position, ..Episode::said(id, text, role, said_at) });
             }
         }
         let recall =
             Recall::from_source(Arc::new(Made(0)), RecallConfig { cache_bytes: 4 << 30, ..RecallConfig::default() });
         recall.fill(&scope, data);
-        let query = |n: usize| Query {
-            scopes: vec![scope.clone()],
-            text: question(1_000_000 + n * 13),
-            before: None,
-            now: Time(1_800_000_000_000),
-            max_sensitivity: Sensitivity::Sensitive,
-            exclude: Exclude::default(),
-            said: Arc::default(),
-            max_episodes: 5,
-            vector: None,
-        };
+        let query = |n: usize| made::question(scope.clone(), question(1_000_000 + n * 13));
         let queries: Vec<Query> = (0..500).map(query).collect();
         let mut next = 0;
         criterion.bench_function(&format!("recall/10000 and {copies} copies of the question"), |bencher| {
@@ -166,6 +126,29 @@ fn repeated(criterion: &mut Criterion) {
             });
         });
     }
+}
+
+/// A client that sends 64 KiB of its own: what was found is compared with it.
+fn with_history(criterion: &mut Criterion) {
+    let recall = recall_of(10_000);
+    let queries = queries(10_000);
+    let random = SeededRandom::new(19);
+    let mut history = vec![String::new()];
+    while history[0].len() < 64 << 10 {
+        history[0].push_str(&word(&random));
+        history[0].push(' ');
+    }
+    let mut next = 0;
+    criterion.bench_function("recall/10000, 64 KiB in the request", |bencher| {
+        bencher.iter_batched(
+            || {
+                next = (next + 1) % queries.len();
+                Query { said: Arc::new(Said::of(history.clone())), ..queries[next].clone() }
+            },
+            |query| black_box(recall.recall_now(&query)),
+            BatchSize::SmallInput,
+        );
+    });
 }
 
 const DIMENSION: usize = 384;
@@ -284,5 +267,5 @@ fn cold(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, analyse, recall, repeated, dense, insert, cold);
+criterion_group!(benches, analyse, recall, repeated, with_history, dense, insert, cold);
 criterion_main!(benches);
