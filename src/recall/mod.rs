@@ -31,6 +31,7 @@ mod score;
 mod sketch;
 mod source;
 mod speakers;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod vectors;

@@ -7,7 +7,8 @@
 
 use super::index::{Index, Place};
 use super::rank::{Asked, Shares, clears, may_show};
-use super::score::{Read, Sum};
+use super::score::Sum;
+use super::terms::Read;
 
 /// Below so many episodes for each that is wanted or kept, there is nothing to gain.
 const WORTH: usize = 4;

@@ -1,4 +1,4 @@
-//! BM25 over the three channels. Exact, but common terms are read only where they can matter.
+//! Scores over the three channels, by the terms of a question (`terms`). Exact, but common terms are read only where they can matter.
 //!
 //! Terms are read from the most telling to the least. Once those that are left could not lift an episode to the least coverage that the
 //! caller looks at, an episode that holds none of the terms read so far need not be found any more (MaxScore): the common terms are
@@ -7,23 +7,12 @@
 //! found can be, before all telling terms were read (`prune`).
 
 use std::cell::RefCell;
-use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
 
 use super::index::{Index, Size};
-use super::lists::{Entry, List, TermHasher};
+use super::lists::Entry;
 use super::prune::{Bar, Missing, Partial, Prune};
-use crate::memory::text::{Form, Term, TermId};
+use super::terms::{FLOOR_TERMS, QueryTerm, Read, beyond, common, strongest};
 
-/// Saturation of repeats and weight of length, per channel. Short turns repeat little, so length matters less than in prose.
-const TURN: Bm25 = Bm25 { k1: 1.2, b: 0.4 };
-const WINDOW: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
-const SESSION: Bm25 = Bm25 { k1: 1.2, b: 0.5 };
-
-/// At most so many terms of a question are scored: those that tell most.
-const MAX_TERMS: usize = 48;
-/// A long message is about several things, and a memory need not cover them all: its floor is reckoned on its strongest terms.
-const FLOOR_TERMS: usize = 8;
 /// Leaves room for the rounding of sums.
 const ALMOST: f32 = 0.999;
 /// A list this many times longer than there are episodes to look up in it is searched, not read.
@@ -40,59 +29,6 @@ const LEFT_FOR_EACH: usize = if cfg!(test) { 1 } else { 4 };
 const TOO_MUCH: f32 = 1.5;
 /// So many episodes are scored to the end without another look.
 const FEW: usize = if cfg!(test) { 1 } else { 64 };
-
-#[derive(Clone, Copy)]
-struct Bm25 {
-    k1: f32,
-    b: f32,
-}
-
-impl Bm25 {
-    /// The formula for texts of this average length and a term of this weight.
-    fn with(self, weight: f32, average: f32) -> Scorer {
-        Scorer {
-            weight: weight * (self.k1 + 1.0),
-            flat: self.k1 * (1.0 - self.b),
-            by_len: self.k1 * self.b / average.max(1.0),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Scorer {
-    /// What no count can exceed.
-    weight: f32,
-    flat: f32,
-    by_len: f32,
-}
-
-impl Scorer {
-    fn score(self, count: f32, len: u32) -> f32 {
-        self.weight * count / (count + self.flat + self.by_len * len as f32)
-    }
-}
-
-/// One term of a question.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct QueryTerm {
-    pub(super) id: TermId,
-    pub(super) weight: f32,
-    pub(super) form: Form,
-}
-
-impl QueryTerm {
-    /// The distinct terms of an analysed text, each weight times `share`.
-    pub(super) fn distinct(terms: &[Term], share: f32) -> Vec<Self> {
-        let mut seen: HashSet<TermId, BuildHasherDefault<TermHasher>> = HashSet::default();
-        let mut distinct = Vec::with_capacity(terms.len());
-        for term in terms {
-            if seen.insert(term.id) {
-                distinct.push(Self { id: term.id, weight: term.weight() * share, form: term.form });
-            }
-        }
-        distinct
-    }
-}
 
 /// An episode that shares something with the question, raw scores per channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,18 +113,6 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// A term of a question in one index.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Read<'a> {
-    list: &'a List,
-    turn: Scorer,
-    window: Scorer,
-    session: Scorer,
-    /// What it tells.
-    information: f32,
-    telling: u32,
-}
-
 /// Scores the episodes of `index` that cover at least `least` of the question, by themselves or with their neighbours. How rare a term is,
 /// is reckoned over `all` indexes that are asked together, so that scores of a small scope can stand beside those of a large one.
 ///
@@ -241,98 +165,7 @@ pub(super) fn score(
     })
 }
 
-/// How many of the last terms together tell less than `least`.
-fn common(reads: &[Read<'_>], least: f32) -> usize {
-    let mut sum = 0.0;
-    reads
-        .iter()
-        .rev()
-        .take_while(|read| {
-            sum += read.information;
-            sum < least
-        })
-        .count()
-}
-
-impl Missing {
-    /// The most that these terms can add.
-    pub(super) fn of(rest: &[Read<'_>]) -> Self {
-        rest.iter().fold(Self::default(), |sum, read| {
-            let most = &read.list.most;
-            Self {
-                turn: sum.turn + read.turn.score(most.own.into(), most.shortest),
-                window: sum.window + read.window.score(most.near.into(), most.shortest),
-                session: sum.session + read.session.score(most.session as f32, most.shortest),
-                information: sum.information + read.information,
-            }
-        })
-    }
-}
-
-fn beyond(common: &[Read<'_>]) -> Best {
-    common.iter().fold(Best::default(), |sum, read| Best {
-        turn: sum.turn + read.turn.weight,
-        window: sum.window + read.window.weight,
-        session: sum.session,
-    })
-}
-
-/// The terms to score, strongest first, with the information that each carries here; at most [`MAX_TERMS`].
-fn strongest(all: &[&Index], terms: &[QueryTerm]) -> Vec<(QueryTerm, f32)> {
-    let live = all.iter().map(|index| index.len()).sum();
-    let holding = |term: TermId| all.iter().filter_map(|index| index.list(term)).map(List::turns).sum::<usize>();
-    let mut known: Vec<(QueryTerm, f32)> = terms
-        .iter()
-        .map(|&term| {
-            let found = holding(term.id);
-            // A pair that no memory holds most likely spans two words ("猫叫"): it says less than a word that nobody said.
-            let doubt = if found == 0 && term.form == Form::Pair { 0.4 } else { 1.0 };
-            let form = match term.form {
-                Form::Common => 0.5,
-                Form::Code => 2.0,
-                _ => 1.0,
-            };
-            // A word that no memory holds is reckoned as rare, not as rarer than any that one does.
-            (term, doubt * form * term.weight * idf(live, found.max(1)))
-        })
-        .collect();
-    known.sort_by(|a, b| b.1.total_cmp(&a.1));
-    if known.len() > MAX_TERMS {
-        // What is not here cannot score, only weigh on the floor, and that reckons with the strongest few anyway.
-        let (mut here, away): (Vec<_>, Vec<_>) = known.into_iter().partition(|(term, _)| holding(term.id) > 0);
-        here.truncate(MAX_TERMS - FLOOR_TERMS);
-        here.extend(away.into_iter().take(FLOOR_TERMS));
-        here.sort_by(|a, b| b.1.total_cmp(&a.1));
-        return here;
-    }
-    known
-}
-
-fn idf(all: usize, with: usize) -> f32 {
-    let (all, with) = (all as f32, with as f32);
-    (1.0 + (all - with + 0.5).max(0.0) / (with + 0.5)).ln()
-}
-
-impl<'a> Read<'a> {
-    fn of(index: &'a Index, all: &[&Index], (term, information): (QueryTerm, f32)) -> Option<Self> {
-        let list = index.list(term.id)?;
-        let sum = |count: fn(&List) -> usize| all.iter().filter_map(|i| i.list(term.id)).map(count).sum::<usize>();
-        let live: usize = all.iter().map(|index| index.len()).sum();
-        let sessions: usize = all.iter().map(|index| index.live_sessions).sum();
-        let turns = index.len() as f32;
-        let per_session = index.total_len as f32 / index.live_sessions.max(1) as f32;
-        Some(Self {
-            list,
-            turn: TURN.with(term.weight * idf(live, sum(List::turns)), index.total_len as f32 / turns),
-            window: WINDOW
-                .with(term.weight * idf(live, sum(|list| list.entries().len())), index.total_window as f32 / turns),
-            session: SESSION.with(term.weight * idf(sessions, sum(|list| list.sessions().len())), per_session),
-            // Never zero: by it an episode is known to be found.
-            information: information.max(f32::MIN_POSITIVE),
-            telling: u32::from(term.form.is_telling()),
-        })
-    }
-
+impl Read<'_> {
     /// Adds the term to one episode and to its session.
     pub(super) fn add_to(&self, sum: &mut Sum, of_session: &mut f32, doc: u32, session: u32, index: &Index) {
         if let Some(entry) = self.list.entry(doc) {
@@ -520,6 +353,7 @@ mod tests {
     use super::*;
     use crate::memory::Episode;
     use crate::memory::text;
+    use crate::recall::terms::MAX_TERMS;
     use crate::recall::tests::episode;
 
     const WORDS: [&str; 6] = ["kite", "harbour", "violin", "pepper", "glacier", "lantern"];
