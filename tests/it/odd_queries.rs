@@ -76,7 +76,7 @@ async fn a_question_of_a_megabyte_passes_and_costs_no_error() {
     // What stands at the beginning of a long question is still looked up.
     let long = format!("What was wrong with the pier at that lake campsite? {words}");
     let got = stack.say("ann", &long).await;
-    assert!(got.memory() == "miss" || got.memory().starts_with("hit"), "{}", got.memory());
+    assert!(got.memory().starts_with("hit"), "{}", got.memory());
 }
 
 #[tokio::test]
