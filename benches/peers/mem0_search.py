@@ -45,16 +45,19 @@ def main():
         return numbers, [[(ids[hit["id"]], hit["score"]) for hit in hits] for hits in answers]
 
     search("warm up")
-    new, found = run(task["questions"])
-    repeated, _ = run(task["questions"])
-    nonsense = run(task["nonsense"])[1]
-    # mem0 remembers no vectors. What is left when a question's is at hand, as if it did:
+    # mem0 remembers no vectors: a repeated question costs what a new one does. They are kept here, for what is left without that.
     embed, vectors = memory.embedding_model.embed, {}
-    for question in task["questions"]:
-        vectors[question] = embed(question, "search")
+
+    def kept(text, action):
+        vectors[text] = embed(text, action)
+        return vectors[text]
+
+    memory.embedding_model.embed = kept
+    new, found = run(task["questions"])
+    nonsense = run(task["nonsense"])[1]
     memory.embedding_model.embed = lambda text, action: vectors[text]
     at_hand, _ = run(task["questions"])
-    result = {"new": new, "repeated": repeated, "at_hand": at_hand, "found": found, "nonsense": nonsense}
+    result = {"new": new, "at_hand": at_hand, "found": found, "nonsense": nonsense}
     print(json.dumps({**result, "write_seconds": write_seconds, "resident_mb": resident_mb(os.getpid())}))
 
 
