@@ -1,4 +1,4 @@
-"""The side of mem0 of `search.py`: in the process that searches, as a library is used, its vectors in a folder by the local Qdrant.
+"""The part of mem0 in `search.py`: in the process that searches, as a library is used, vectors in a folder by the local Qdrant.
 
 Reads what to do as JSON on standard input, writes what it found as JSON in the last line of standard output.
 """
