@@ -89,9 +89,33 @@ pub(super) struct Index {
     bytes: usize,
 }
 
+/// An episode, and what its text was found to say: most of the work of taking it in, for which no index is needed.
+#[derive(Debug)]
+pub(super) struct Studied {
+    episode: Arc<Episode>,
+    /// Empty where it cannot be recalled.
+    found: Vec<Term>,
+}
+
+impl Studied {
+    pub(super) fn of(episode: Arc<Episode>) -> Self {
+        let mut found = Vec::new();
+        if episode.status == EpisodeStatus::Active {
+            found = text::analyse(&episode.text);
+            add_labels(&mut found, &episode);
+        }
+        Self { episode, found }
+    }
+}
+
 impl Index {
     /// Takes in an episode, or puts it in the place of the one with its id. Such as cannot be recalled are left out.
     pub(super) fn insert(&mut self, episode: Arc<Episode>) {
+        self.insert_studied(Studied::of(episode));
+    }
+
+    /// The same for one whose text was read before.
+    pub(super) fn insert_studied(&mut self, Studied { episode, found }: Studied) {
         self.remove(episode.id);
         if episode.status != EpisodeStatus::Active {
             return;
@@ -100,8 +124,6 @@ impl Index {
         else {
             return;
         };
-        let mut found = text::analyse(&episode.text);
-        add_labels(&mut found, &episode);
         let len = u32::try_from(found.iter().filter(|term| term.counts()).count()).unwrap_or(u32::MAX);
         let terms = self.lists.count(found.iter().map(|term| term.id));
         let session = self.session(&episode.session);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::facts::Known;
-use super::index::Index;
+use super::index::{Index, Studied};
 use super::source::ScopeData;
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::text;
@@ -13,6 +13,13 @@ use crate::store::Learned;
 
 /// A growth of more than this is told to the cache, in bytes.
 const SAY_BYTES: usize = 256 << 10;
+
+/// So many episodes are read before they are taken in: it bounds what that takes in memory.
+const PIECE: usize = 8_192;
+/// From so many on, several threads read them.
+const SHARED_FROM: usize = 1_024;
+/// No more threads than this, so that one large scope leaves room for what else is to be done.
+const MAX_THREADS: usize = 4;
 
 /// A scope as it stands at one revision.
 #[derive(Debug, Default)]
@@ -37,8 +44,13 @@ impl Scoped {
         for fact in data.facts {
             scoped.put_fact(fact);
         }
-        for episode in data.episodes {
-            scoped.index.insert(Arc::new(episode));
+        let mut left = data.episodes.into_iter();
+        loop {
+            let piece: Vec<Episode> = left.by_ref().take(PIECE).collect();
+            if piece.is_empty() {
+                break;
+            }
+            study(piece).into_iter().for_each(|studied| scoped.index.insert_studied(studied));
         }
         scoped.index.shrink(max_episodes);
         scoped
@@ -143,4 +155,47 @@ fn has_words(text: &str, value: &str) -> bool {
         !glued(value.chars().next(), text[..at].chars().next_back())
             && !glued(value.chars().next_back(), text[at + value.len()..].chars().next())
     })
+}
+/// Reads the texts of episodes, many of them on several threads; in their order.
+fn study(episodes: Vec<Episode>) -> Vec<Studied> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+    if episodes.len() < SHARED_FROM || threads < 2 {
+        return episodes.into_iter().map(|episode| Studied::of(Arc::new(episode))).collect();
+    }
+    let share = episodes.len().div_ceil(threads);
+    let mut left = episodes.into_iter();
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads)
+            .map(|_| {
+                let share: Vec<Episode> = left.by_ref().take(share).collect();
+                scope.spawn(|| share.into_iter().map(|episode| Studied::of(Arc::new(episode))).collect::<Vec<_>>())
+            })
+            .collect();
+        let join = |reader: std::thread::ScopedJoinHandle<'_, Vec<Studied>>| {
+            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        readers.into_iter().flat_map(join).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recall::tests::episode;
+
+    #[test]
+    fn what_several_threads_read_is_taken_in_as_it_came() {
+        let text = |n: u128| format!("lantern {} beside violin {}", n % 7, n % 11);
+        let episodes: Vec<Episode> =
+            (0..2_500).map(|n| episode(n, &format!("s{}", n / 9), n as i64, &text(n))).collect();
+        let built = Scoped::build(ScopeData { episodes: episodes.clone(), ..ScopeData::default() }, usize::MAX);
+        let mut alone = Index::default();
+        for episode in episodes {
+            alone.insert(Arc::new(episode));
+        }
+        let all =
+            |index: &Index| index.episodes().map(|episode| (episode.id, index.number(episode.id))).collect::<Vec<_>>();
+        assert_eq!(all(&built.index), all(&alone));
+        assert_eq!((built.index.total_len, built.index.total_window), (alone.total_len, alone.total_window));
+    }
 }

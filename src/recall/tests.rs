@@ -33,7 +33,7 @@ pub(super) fn episode(id: u128, session: &str, position: i64, text: &str) -> Epi
 
 /// The hash of the message that an episode was made of.
 pub(super) fn message(id: u128) -> [u8; 32] {
-    [u8::try_from(id + 1).unwrap(); 32]
+    *blake3::hash(&id.to_be_bytes()).as_bytes()
 }
 
 fn fact(id: u128, key: &str, value: &str) -> Fact {
