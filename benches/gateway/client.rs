@@ -47,6 +47,10 @@ impl KeyRing {
         Self::new(vec![key.to_owned()])
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     fn next(&self) -> &str {
         &self.keys[self.next.fetch_add(1, Ordering::Relaxed) % self.keys.len()]
     }

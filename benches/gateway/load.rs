@@ -1,6 +1,6 @@
 //! Load: as much as goes (closed loop), and at a fixed rate (open loop).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,13 +21,27 @@ const OPEN_LOOP_CONNECTIONS: usize = 256;
 /// Sends as fast as replies come, for `duration`. Returns the number of requests that were answered.
 pub(crate) async fn saturate(target: &Target, prompts: &Arc<Prompts>, duration: Duration) -> Result<u64> {
     let end = Instant::now() + duration;
+    closed_loop(target, prompts, Arc::new(move || Instant::now() < end)).await
+}
+
+/// The same until so many requests were sent.
+pub(crate) async fn send(target: &Target, prompts: &Arc<Prompts>, count: usize) -> Result<u64> {
+    let sent = AtomicUsize::new(0);
+    closed_loop(target, prompts, Arc::new(move || sent.fetch_add(1, Ordering::Relaxed) < count)).await
+}
+
+async fn closed_loop(
+    target: &Target,
+    prompts: &Arc<Prompts>,
+    goes_on: Arc<impl Fn() -> bool + Send + Sync + 'static>,
+) -> Result<u64> {
     let answered = Arc::new(AtomicU64::new(0));
     let mut clients = JoinSet::new();
     for _ in 0..CLOSED_LOOP_CONNECTIONS {
         let mut connection = Connection::open(target).await?;
-        let (prompts, answered) = (Arc::clone(prompts), Arc::clone(&answered));
+        let (prompts, answered, goes_on) = (Arc::clone(prompts), Arc::clone(&answered), Arc::clone(&goes_on));
         clients.spawn(async move {
-            while Instant::now() < end {
+            while goes_on() {
                 connection.exchange(CHAT, prompts.next()).await?;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
