@@ -32,8 +32,8 @@ pub struct BudgetTotal {
 /// What was used of limits of the day and the month. It belongs to no scope.
 #[async_trait]
 pub trait BudgetStore: Send + Sync {
-    /// Returns what an account has used, in the order of `periods`; nothing where nothing was written.
-    async fn budget_totals(&self, account: &str, periods: &[String]) -> Result<Vec<BudgetTotal>, StoreError>;
+    /// Returns what was used of each of these (account, period), in their order; nothing where nothing was written.
+    async fn budget_totals(&self, of: &[(String, String)]) -> Result<Vec<BudgetTotal>, StoreError>;
 
     /// Adds to what was used, in one transaction, and returns what it is then, in the order of `uses`. Each account and
     /// period comes once; what is below nothing reads as nothing, and no sum is above [`MAX_SUM`](crate::base::MAX_SUM).

@@ -337,7 +337,7 @@ impl UsageStore for Unreachable {
 
 #[async_trait]
 impl BudgetStore for Unreachable {
-    async fn budget_totals(&self, _: &str, _: &[String]) -> Result<Vec<BudgetTotal>, StoreError> {
+    async fn budget_totals(&self, _: &[(String, String)]) -> Result<Vec<BudgetTotal>, StoreError> {
         self.unavailable()
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::ledger::Unwritten;
-use super::meter::{Meter, Shortage};
+use super::meter::{Meter, Shortage, When};
 use super::refusal::refusal;
 use super::standing::Standing;
 use crate::base::{GatewayError, Time};
@@ -19,6 +19,15 @@ const GROUP: usize = 500;
 const OUTAGE: Duration = Duration::from_secs(60);
 /// `failing_since` while nothing fails.
 const NOT_FAILING: i64 = i64::MIN;
+
+/// Which accounts are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// All to which something came.
+    All,
+    /// But not those that can wait.
+    Due,
+}
 
 /// The accounts whose use is not in the store yet, and what is told of refusals.
 #[derive(Debug)]
@@ -55,13 +64,15 @@ impl Books {
         since != NOT_FAILING && self.millis().saturating_sub(since) > OUTAGE.as_millis() as i64
     }
 
-    /// Writes what is listed. What cannot be written stays listed; only where the store as a whole fails that is an outage, which ends
-    /// with refusals.
-    pub(super) async fn write(&self, store: &dyn BudgetStore, now: Time) -> Result<(), StoreError> {
+    /// Writes what is listed, or of that what is due. What cannot be written stays listed; only where the store as a whole fails that is an
+    /// outage, which ends with refusals.
+    pub(super) async fn write(&self, store: &dyn BudgetStore, now: Time, which: Which) -> Result<(), StoreError> {
         let meters = std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner));
+        let when = When::new(Instant::now(), now);
+        let is_due = |meter: &Arc<Meter>| which == Which::All || meter.lock().is_due(&when);
+        let (meters, mut again): (Vec<_>, Vec<_>) = meters.into_iter().partition(is_due);
         let mut result = Ok(());
         let mut is_down = false;
-        let mut again = Vec::new();
         // An account has a day and a month at most, but around midnight.
         for group in meters.chunks(GROUP / 2) {
             // They are listed still: nobody else puts them back.

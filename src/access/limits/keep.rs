@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::LimitTable;
+use super::books::Which;
 use crate::base::{Clock, Time};
 use crate::store::StoreError;
 
-/// How often use is written: what was settled since is lost with kill -9.
+/// How often use is written. What was settled since is lost with kill -9: of accounts that have used less than half, what was in ten seconds.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// After how many of those rounds idle accounts are dropped.
 const ROUNDS_TO_SWEEP: u32 = 60;
@@ -32,7 +33,8 @@ pub async fn keep_budgets(table: Arc<LimitTable>, clock: Arc<dyn Clock>, halt: C
             () = tokio::time::sleep(WRITE_EVERY) => false,
             () = halt.cancelled() => true,
         };
-        match table.write(clock.now()).await {
+        let written = if stopping { table.write(clock.now()).await } else { table.write_due(clock.now()).await };
+        match written {
             Ok(()) => failing = false,
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
@@ -58,8 +60,20 @@ impl LimitTable {
     /// # Errors
     /// The store cannot be written; what was to be written is tried again the next time.
     pub async fn write(&self, now: Time) -> Result<(), StoreError> {
+        self.write_some(now, Which::All).await
+    }
+
+    /// The same of the accounts that are near a limit, or were not written for long.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_due(&self, now: Time) -> Result<(), StoreError> {
+        self.write_some(now, Which::Due).await
+    }
+
+    async fn write_some(&self, now: Time, which: Which) -> Result<(), StoreError> {
         match &self.store {
-            Some(store) => self.books.write(&**store, now).await,
+            Some(store) => self.books.write(&**store, now, which).await,
             None => Ok(()),
         }
     }

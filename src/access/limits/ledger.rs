@@ -6,9 +6,6 @@ use super::period::Period;
 use crate::base::{MAX_FIGURE, MAX_SUM};
 use crate::store::BudgetTotal;
 
-/// For so long it is taken to be known what the store says: then other processes may have written.
-const FRESH: Duration = Duration::from_secs(1);
-
 /// What one account has used, by day and month. Only periods that were read from the store are in it, and of those that
 /// are over only what is not written yet.
 #[derive(Debug, Default)]
@@ -79,9 +76,14 @@ impl Ledger {
         self.0.iter().any(|entry| entry.period == period)
     }
 
-    /// Whether it is known what was used in a period, by all processes and a moment before `now`.
-    pub(super) fn is_fresh(&self, period: Period, now: Instant) -> bool {
-        self.0.iter().any(|entry| entry.period == period && now.saturating_duration_since(entry.at) < FRESH)
+    /// Whether it is known what was used in a period by all processes, until less than `within` before `now`.
+    pub(super) fn is_fresh(&self, period: Period, now: Instant, within: Duration) -> bool {
+        self.0.iter().any(|entry| entry.period == period && now.saturating_duration_since(entry.at) < within)
+    }
+
+    /// Whether the store was heard of all that is not written less than `within` before `now`.
+    pub(super) fn heard(&self, now: Instant, within: Duration) -> bool {
+        self.unwritten().all(|unwritten| self.is_fresh(unwritten.period, now, within))
     }
 
     /// Takes in what the store says of a period, which was asked at `asked`. What was heard of it since then is newer.
@@ -190,10 +192,12 @@ mod tests {
         let later = |millis| now + Duration::from_millis(millis);
         ledger.learn(DAY, total(0), now);
         ledger.change(DAY, used(0), used(5));
-        assert!(ledger.is_fresh(DAY, later(999)) && !ledger.is_fresh(DAY, later(1_000)));
+        let second = Duration::from_secs(1);
+        assert!(ledger.is_fresh(DAY, later(999), second) && !ledger.is_fresh(DAY, later(1_000), second));
+        assert!(ledger.heard(later(999), second) && !ledger.heard(later(1_000), second));
         ledger.learn(DAY, total(50), later(1_000));
         assert_eq!(ledger.used(DAY), used(55));
-        assert!(ledger.is_fresh(DAY, later(1_500)));
+        assert!(ledger.is_fresh(DAY, later(1_500), second));
         // What was asked before this was written came in after it.
         let written = ledger.unwritten().next().unwrap();
         ledger.written(&written, total(55), later(2_010));

@@ -14,6 +14,13 @@ use crate::telemetry::Limit;
 /// How long a client is told to wait for a free slot, which nobody can foresee.
 const SLOT_RETRY: Duration = Duration::from_secs(1);
 
+/// For so long it is taken to be known what the store says of an account that is near a limit: then other processes may have written.
+const NEAR: Duration = Duration::from_secs(1);
+/// The same of one that has used less than half of each. It is written as often, too: most accounts are, and each row costs.
+const CALM: Duration = Duration::from_secs(10);
+/// What writing takes at most, usually: it tells what others have used, so that nobody need ask.
+const WRITING: Duration = Duration::from_secs(3);
+
 /// What one account uses.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -172,6 +179,27 @@ impl State {
             }
         }
         worst
+    }
+
+    /// Whether less than half of each limit of the day and the month is used: then it matters little for a while what others use of it.
+    pub(super) fn is_calm(&self, limits: &Limits, day: Period, month: Period) -> bool {
+        let (day, month) = (self.ledger.used(day), self.ledger.used(month));
+        let calm = |max: Option<u64>, used: u64| max.is_none_or(|max| used < max / 2);
+        calm(limits.tokens_per_day, day.tokens)
+            && calm(limits.tokens_per_month, month.tokens)
+            && calm(limits.usd_per_day, day.nanos)
+            && calm(limits.usd_per_month, month.nanos)
+    }
+
+    /// Whether what came to it is to be written now, or can wait for a while.
+    pub(super) fn is_due(&self, when: &When) -> bool {
+        !self.is_calm(&self.limits, when.day, when.month) || !self.ledger.heard(when.now, CALM)
+    }
+
+    /// Whether it is known what all processes used in a period: near a limit until a second ago.
+    pub(super) fn is_fresh(&self, limits: &Limits, period: Period, when: &When) -> bool {
+        let within = if self.is_calm(limits, when.day, when.month) { CALM + WRITING } else { NEAR };
+        self.ledger.is_fresh(period, when.now, within)
     }
 
     /// The same for a request that holds `before` and is to hold `after`; nothing is changed by it.

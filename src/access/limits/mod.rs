@@ -269,38 +269,38 @@ impl LimitTable {
 
     /// Reads what was used of the days and months that are not known, or were known last a while ago: other processes use them too.
     async fn read_budgets(&self, accounts: &Accounts) -> Result<(), GatewayError> {
-        let When { now, day, month, .. } = accounts.when;
+        let when = accounts.when;
+        let mut asked: Vec<(&Arc<Meter>, Period)> = Vec::new();
         for account in accounts.iter().filter(|account| account.limits.last()) {
             if self.books.are_broken() {
                 return Err(no_books());
             }
-            let wanted = [(account.limits.of_day(), day), (account.limits.of_month(), month)];
-            let wanted = wanted.into_iter().filter_map(|(is_limited, period)| is_limited.then_some(period));
-            let asked: Vec<Period> = {
-                let state = account.meter.lock();
-                wanted.filter(|period| !state.ledger.is_fresh(*period, now)).collect()
-            };
-            if asked.is_empty() {
-                continue;
-            }
-            let names: Vec<String> = asked.iter().map(|period| period.name()).collect();
-            let totals = match &self.store {
-                Some(store) => store.budget_totals(&account.meter.name, &names).await,
-                None => Ok(vec![Default::default(); names.len()]),
-            };
-            let mut state = account.meter.lock();
-            match totals {
-                Ok(totals) => {
-                    for (period, total) in asked.into_iter().zip(totals) {
-                        state.ledger.learn(period, total, now);
-                    }
-                }
-                // What this process knows holds until writing has failed for too long.
-                Err(_) if asked.iter().all(|period| state.ledger.knows(*period)) => {}
-                Err(error) => return Err(no_books().with_source(error)),
-            }
+            let state = account.meter.lock();
+            let wanted = [(account.limits.of_day(), when.day), (account.limits.of_month(), when.month)];
+            let stale = wanted
+                .into_iter()
+                .filter(|&(is_limited, period)| is_limited && !state.is_fresh(&account.limits, period, &when));
+            asked.extend(stale.map(|(_, period)| (&account.meter, period)));
         }
-        Ok(())
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let of: Vec<_> = asked.iter().map(|(meter, period)| (meter.name.clone(), period.name())).collect();
+        let totals = match &self.store {
+            Some(store) => store.budget_totals(&of).await,
+            None => Ok(vec![Default::default(); of.len()]),
+        };
+        match totals {
+            Ok(totals) => {
+                for ((meter, period), total) in asked.into_iter().zip(totals) {
+                    meter.lock().ledger.learn(period, total, when.now);
+                }
+                Ok(())
+            }
+            // What this process knows holds until writing has failed for too long.
+            Err(_) if asked.iter().all(|(meter, period)| meter.lock().ledger.knows(*period)) => Ok(()),
+            Err(error) => Err(no_books().with_source(error)),
+        }
     }
 
     /// The account's meter, made where there is none.

@@ -13,8 +13,9 @@ fn total(tokens: u64) -> BudgetTotal {
     BudgetTotal { tokens, nanos: tokens * 3 }
 }
 
-fn periods() -> [String; 2] {
-    ["2026-11-30", "2026-11"].map(str::to_owned)
+/// This day and month of an account.
+fn periods_of(account: &str) -> [(String, String); 2] {
+    ["2026-11-30", "2026-11"].map(|period| (account.to_owned(), period.to_owned()))
 }
 
 pub(crate) async fn what_was_used_adds_up_and_is_told_at_once(store: &dyn Store) {
@@ -23,13 +24,13 @@ pub(crate) async fn what_was_used_adds_up_and_is_told_at_once(store: &dyn Store)
     // The order is that of the question, whatever it is in the store.
     let uses = [used("key:2", "2026-11-30", 1), used("key:1", "2026-11-30", -2)];
     assert_eq!(store.add_budget_use(&uses, NOW).await.unwrap(), [total(8), total(3)]);
-    assert_eq!(store.budget_totals("key:1", &periods()).await.unwrap(), [total(3), total(5)]);
-    assert_eq!(store.budget_totals("key:3", &periods()).await.unwrap(), [total(0), total(0)]);
+    assert_eq!(store.budget_totals(&periods_of("key:1")).await.unwrap(), [total(3), total(5)]);
+    assert_eq!(store.budget_totals(&periods_of("key:3")).await.unwrap(), [total(0), total(0)]);
 }
 
 pub(crate) async fn what_was_used_never_reads_as_less_than_nothing(store: &dyn Store) {
     assert_eq!(store.add_budget_use(&[used("key:1", "2026-11", -5)], NOW).await.unwrap(), [total(0)]);
-    assert_eq!(store.budget_totals("key:1", &periods()).await.unwrap()[1], total(0));
+    assert_eq!(store.budget_totals(&periods_of("key:1")).await.unwrap()[1], total(0));
     // What was taken back too early is made up for when the rest comes.
     assert_eq!(store.add_budget_use(&[used("key:1", "2026-11", 9)], NOW).await.unwrap(), [total(4)]);
 }

@@ -13,7 +13,7 @@ use crate::store::{BudgetStore, BudgetTotal, BudgetUse, StoreError};
 
 const TOTALS: &str = "
     SELECT coalesce(b.tokens, 0), coalesce(b.nanos, 0)
-    FROM json_each(?2) j LEFT JOIN budgets b ON b.account = ?1 AND b.period = j.value ORDER BY j.key";
+    FROM json_each(?1) j LEFT JOIN budgets b ON b.account = j.value ->> 0 AND b.period = j.value ->> 1 ORDER BY j.key";
 
 /// A sum stays within `?3`, whatever comes to it.
 const ADD: &str = "
@@ -40,10 +40,9 @@ fn total(tokens: i64, nanos: i64) -> BudgetTotal {
 #[async_trait]
 impl BudgetStore for SqliteStore {
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "budget_totals"))]
-    async fn budget_totals(&self, account: &str, periods: &[String]) -> Result<Vec<BudgetTotal>, StoreError> {
+    async fn budget_totals(&self, of: &[(String, String)]) -> Result<Vec<BudgetTotal>, StoreError> {
         let found: Vec<(i64, i64)> = sqlx::query_as(TOTALS)
-            .bind(account)
-            .bind(rows(periods))
+            .bind(rows(of))
             .fetch_all(&self.read)
             .await
             .map_err(driver("read what was used of a limit"))?;
