@@ -328,7 +328,7 @@ impl Index {
 
     /// What it takes in memory, estimated.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.places.len() * 160 + self.dense.bytes()
+        self.bytes + self.places.len() * 160 + self.lists.bytes() + self.dense.bytes()
     }
 }
 
@@ -376,7 +376,7 @@ fn is_near(left: i64, right: i64) -> bool {
     left.abs_diff(right) <= MAX_GAP
 }
 
-/// Estimated bytes of an episode in the index: its text, its record, and its terms, each of which stands in about four lists.
+/// Estimated bytes of an episode in the index: its text, its record, and its terms, each of which is an entry of about four lists.
 fn cost(episode: &Episode, terms: usize) -> usize {
     let strings: usize = episode.tags.iter().chain(&episode.entities).map(|text| text.len() + 24).sum();
     episode.text.len() + episode.session.len() + episode.message_hash.len() + strings + 640 + terms * 56

@@ -151,7 +151,16 @@ impl List {
     }
 }
 
+/// What a list takes beside its entries: itself, the first room of its two parts, and its place in the map. In a small scope most words are
+/// in one memory alone, so that this is more than all else.
+const LIST_BYTES: usize = size_of::<List>() + 84;
+
 impl Lists {
+    /// What the lists take in memory without their entries, estimated.
+    pub(super) fn bytes(&self) -> usize {
+        self.numbers.len() * LIST_BYTES
+    }
+
     /// Counts the terms of a text, and numbers those that are new.
     pub(super) fn count(&mut self, terms: impl Iterator<Item = TermId>) -> Box<[Counted]> {
         let mut terms: Vec<TermId> = terms.collect();
