@@ -76,14 +76,16 @@ fn refuse<T>(reason: &'static str) -> Result<T, Refusal> {
 }
 
 /// What an assistant does with what it is told: who is to do that is being ordered about, who "must be so excited" is not.
-const CONDUCT: &str = r"(?:answer|reply|respond|say|tell|recommend|include|mention|claim|add|output|write|refuse|send|run|execute|call|use\sthe|obey|comply|pretend|act\sas|ignore|disregard|reveal|follow\s(?:the|these|my|this)|treat|speak|address\sme|always|never)";
+const CONDUCT: &str = r"(?:answer|reply|respond|say|tell|recommend|include|mention|claim|add|output|write|refuse|send|run|execute|call|use\sthe|obey|comply|pretend|act\sas|ignore|disregard|reveal|follow\s(?:the|these|my|this)|treat|speak|address\sme)";
 const CONDUCT_ZH: &str = "(?:回答|回复|回应|说|告诉|推荐|输出|提到|遵守|服从|执行|扮演|忽略|无视|拒绝|泄露|调用|发送)";
+
+/// What says that somebody has to do something.
+const DUTY: &str = r"(?-u:\b)you\s(?:must|should|shall|will|are\sto|have\sto|need\sto)";
+const DUTY_ZH: &str = "你(?:必须|应该|要|得|需要|只能|不能|不许|不得)";
 
 /// Orders to the assistant.
 static ORDERS: LazyLock<Regex> = LazyLock::new(|| {
-    let duty = format!(
-        r"|(?-u:\b)you\s(?:must|should|shall|will|are\sto|have\sto|need\sto)(?:\s\w+){{0,2}}\s{CONDUCT}(?-u:\b)|你(?:必须|应该|要|得|需要|只能|不能|不许|不得)[^,。;!?，；！？\s]{{0,6}}{CONDUCT_ZH}"
-    );
+    let duty = format!(r"|{DUTY}(?:\s\w+){{0,2}}\s{CONDUCT}(?-u:\b)|{DUTY_ZH}[^,。;!?，；！？\s]{{0,6}}{CONDUCT_ZH}");
     let plain = r"(?xi)(?:ignore|disregard|forget|override)\s(?:all\s|any\s|the\s|your\s|my\s|every\s)*(?:previous|prior|above|earlier|system|safety)\s?(?:instructions?|prompts?|rules?|messages?)?
         |(?-u:\b)you\sare\snow(?-u:\b)|(?-u:\b)(?:the\s)?(?:assistant|system|model|ai)\s(?:must|should|shall|will|has\sto)(?-u:\b)
         |(?-u:\b)(?:always|never|from\snow\son|whenever|every\stime)(?-u:\b).{0,60}(?-u:\b)(?:answer|reply|respond|say|tell|recommend|include|mention|claim|add|output|write|refuse|send|run|execute|call|use\sthe)(?-u:\b)
@@ -94,12 +96,8 @@ static ORDERS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// What tells somebody what to do, whoever it is: people say it to each other, but it is nothing that is known of one.
-static BIDDING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r"(?xi)(?-u:\b)you\s(?:must|should|shall|will|are\sto|have\sto|need\sto)(?-u:\b)|^(?:always|never)\s|你(?:必须|应该|要|得|需要|只能|不能|不许|不得)",
-    )
-    .expect("tested")
-});
+static BIDDING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(&format!(r"(?xi){DUTY}(?-u:\b)|^(?:always|never)\s|{DUTY_ZH}")).expect("tested"));
 
 /// Whether a text gives orders to the assistant. "You must be so excited" gives none.
 #[must_use]

@@ -190,6 +190,7 @@ fn what_people_say_to_each_other_is_no_order_to_the_assistant() {
     for text in [
         "You must be so excited! You've come so far.",
         "You should read it, it is amazing.",
+        "You should always be proud of that.",
         "Never been there before, but the traditions fascinate me.",
         "Always good to hear!",
         "I'm sure you will succeed at the tournament.",
