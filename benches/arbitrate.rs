@@ -7,37 +7,20 @@ use std::sync::Arc;
 
 use backstory::base::{ExchangeId, Random, SeededRandom, Time};
 use backstory::memory::arbitrate::{ArbitrateCx, arbitrate};
-use backstory::memory::{
-    Actor, Candidate, Evidence, Fact, FactKind, Intent, KeySchema, ProposedBy, SourceType, Speaker,
-};
+use backstory::memory::{Actor, Candidate, Evidence, Fact, Intent, KeySchema, Speaker};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 const N_FACTS: i64 = 1_000;
 
 fn candidate(key: &str, value: &str, at: i64) -> Candidate {
-    Candidate {
-        key: key.to_owned(),
-        value: value.into(),
-        kind: FactKind::Other,
-        intent: Intent::State,
-        source_type: SourceType::UserStated,
-        confidence: 0.7,
-        evidence: Evidence {
-            exchange: Some(ExchangeId(at.unsigned_abs().into())),
-            message_hash: String::new(),
-            quote: format!("it is {value}"),
-            role: Speaker::User,
-            said_at: Time(at),
-        },
-        about: None,
-        valid_from: None,
-        valid_to: None,
-        lasting: true,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        language: "en".to_owned(),
-        by: ProposedBy::Rules,
-    }
+    let evidence = Evidence {
+        exchange: Some(ExchangeId(at.unsigned_abs().into())),
+        message_hash: String::new(),
+        quote: format!("it is {value}"),
+        role: Speaker::User,
+        said_at: Time(at),
+    };
+    Candidate::stated(key, value, evidence)
 }
 
 /// Two made-up words: what people remember of themselves has few words in common.

@@ -66,3 +66,27 @@ pub struct Candidate {
     /// Who proposed it.
     pub by: ProposedBy,
 }
+
+impl Candidate {
+    /// What the rules propose of a plain statement in English: this value holds, and is meant to last.
+    #[must_use]
+    pub fn stated(key: impl Into<String>, value: impl Into<Value>, evidence: Evidence) -> Self {
+        Self {
+            key: key.into(),
+            value: value.into(),
+            kind: FactKind::Other,
+            intent: Intent::State,
+            source_type: SourceType::UserStated,
+            confidence: 0.7,
+            evidence,
+            about: None,
+            valid_from: None,
+            valid_to: None,
+            lasting: true,
+            tags: Vec::new(),
+            entities: Vec::new(),
+            language: "en".to_owned(),
+            by: ProposedBy::Rules,
+        }
+    }
+}

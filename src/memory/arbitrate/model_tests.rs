@@ -59,28 +59,21 @@ prop_compose! {
         whole_key in any::<bool>(),
     ) -> Candidate {
         let taking_back = matches!(intent, Intent::Retract | Intent::Forget);
+        let evidence = Evidence {
+            exchange: Some(ExchangeId(exchange)),
+            message_hash: String::new(),
+            quote: format!("{value} {at}"),
+            role: Speaker::User,
+            said_at: Time(at),
+        };
+        let value = if taking_back && whole_key { serde_json::Value::Null } else { json!(value) };
         Candidate {
-            key: key.to_owned(),
-            value: if taking_back && whole_key { serde_json::Value::Null } else { json!(value) },
-            kind: FactKind::Other,
             intent,
             source_type: source,
             confidence,
-            evidence: Evidence {
-                exchange: Some(ExchangeId(exchange)),
-                message_hash: String::new(),
-                quote: format!("{value} {at}"),
-                role: Speaker::User,
-                said_at: Time(at),
-            },
-            about: None,
-            valid_from: None,
-            valid_to: None,
-            lasting: true,
             tags: vec!["language".to_owned()],
-            entities: Vec::new(),
-            language: "en".to_owned(),
             by: ProposedBy::Model,
+            ..Candidate::stated(key, value, evidence)
         }
     }
 }

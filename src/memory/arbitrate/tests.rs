@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::base::SeededRandom;
-use crate::memory::fact::{FactKind, Sensitivity};
+use crate::memory::fact::Sensitivity;
 
 /// A statement of a test: who says what about which key, and when (in minutes).
 #[derive(Clone, Debug)]
@@ -35,28 +35,19 @@ impl Says {
     }
 
     fn candidate(&self) -> Candidate {
+        let evidence = Evidence {
+            exchange: Some(ExchangeId(1000 + u128::from(self.at.unsigned_abs()))),
+            message_hash: String::new(),
+            quote: format!("{} {}", self.value, self.at),
+            role: if self.by == ProposedBy::Api { Speaker::Other } else { Speaker::User },
+            said_at: Time(self.at * 60_000),
+        };
         Candidate {
-            key: self.key.to_owned(),
-            value: self.value.clone(),
-            kind: FactKind::Other,
             intent: self.intent,
             source_type: self.source,
             confidence: self.source.starting_confidence().max(0.7),
-            evidence: Evidence {
-                exchange: Some(ExchangeId(1000 + u128::from(self.at.unsigned_abs()))),
-                message_hash: String::new(),
-                quote: format!("{} {}", self.value, self.at),
-                role: if self.by == ProposedBy::Api { Speaker::Other } else { Speaker::User },
-                said_at: Time(self.at * 60_000),
-            },
-            about: None,
-            valid_from: None,
-            valid_to: None,
-            lasting: true,
-            tags: Vec::new(),
-            entities: Vec::new(),
-            language: "en".to_owned(),
             by: self.by,
+            ..Candidate::stated(self.key, self.value.clone(), evidence)
         }
     }
 }

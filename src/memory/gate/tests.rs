@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use super::*;
 use crate::base::ExchangeId;
 use crate::memory::fact::Evidence;
@@ -33,29 +31,14 @@ fn turn(text: &str) -> Turn {
 
 /// A model's candidate with this evidence.
 fn model(key: &str, value: &str, quote: &str) -> Candidate {
-    Candidate {
-        key: key.to_owned(),
-        value: json!(value),
-        kind: FactKind::Other,
-        intent: Intent::State,
-        source_type: SourceType::UserStated,
-        confidence: 0.9,
-        evidence: Evidence {
-            exchange: Some(ExchangeId(1)),
-            message_hash: String::new(),
-            quote: quote.to_owned(),
-            role: Speaker::User,
-            said_at: Time(0),
-        },
-        about: None,
-        valid_from: None,
-        valid_to: None,
-        lasting: true,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        language: "en".to_owned(),
-        by: ProposedBy::Model,
-    }
+    let evidence = Evidence {
+        exchange: Some(ExchangeId(1)),
+        message_hash: String::new(),
+        quote: quote.to_owned(),
+        role: Speaker::User,
+        said_at: Time(0),
+    };
+    Candidate { confidence: 0.9, by: ProposedBy::Model, ..Candidate::stated(key, value, evidence) }
 }
 
 fn judge(candidate: Candidate, turn: &Turn) -> Result<Candidate, Refusal> {

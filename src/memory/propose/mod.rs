@@ -11,7 +11,7 @@ mod standing;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-use super::candidate::{Candidate, Intent, ProposedBy};
+use super::candidate::{Candidate, Intent};
 use super::fact::{Evidence, SourceType};
 use super::language::is_han;
 use super::schema::KeySchema;
@@ -164,28 +164,21 @@ pub fn states(sentence: &str, value: &str, key: &str) -> bool {
 }
 
 fn candidate(finding: Finding, quote: &str, said: &Said, turn: &Turn, schema: &KeySchema) -> Candidate {
-    let language = super::language::detect(quote);
+    let evidence = Evidence {
+        exchange: Some(turn.exchange),
+        message_hash: said.hash.clone(),
+        quote: quote.to_owned(),
+        role: Speaker::User,
+        said_at: turn.said_at,
+    };
     Candidate {
         kind: schema.get(&finding.key).map_or(super::fact::FactKind::Other, |rule| rule.kind),
-        key: finding.key,
-        value: finding.value,
         intent: finding.intent,
         source_type: if finding.intent == Intent::Change { SourceType::UserConfirmed } else { SourceType::UserStated },
         confidence: finding.confidence,
-        evidence: Evidence {
-            exchange: Some(turn.exchange),
-            message_hash: said.hash.clone(),
-            quote: quote.to_owned(),
-            role: Speaker::User,
-            said_at: turn.said_at,
-        },
         about: finding.about,
-        valid_from: None,
-        valid_to: None,
-        lasting: true,
         tags: finding.tags,
-        entities: Vec::new(),
-        language: language.to_owned(),
-        by: ProposedBy::Rules,
+        language: super::language::detect(quote).to_owned(),
+        ..Candidate::stated(finding.key, finding.value, evidence)
     }
 }

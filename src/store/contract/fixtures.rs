@@ -9,8 +9,8 @@ use crate::context::summary::Summary;
 use crate::conversation::Hash;
 use crate::memory::knowledge::PassageRef;
 use crate::memory::{
-    Action, Actor, Candidate, Cardinality, Episode, Evidence, Fact, FactChange, FactKind, FactStatus, Intent,
-    ProposedBy, Said, Scope, Sensitivity, SourceType, Speaker, Turn,
+    Action, Actor, Candidate, Cardinality, Episode, Evidence, Fact, FactChange, FactKind, FactStatus, Said, Scope,
+    Sensitivity, SourceType, Speaker, Turn,
 };
 use crate::store::{
     Claim, Claimed, Cut, Finished, Learned, Proposal, ProposalStatus, Settled, Shown, StateKey, Store, TurnState,
@@ -165,21 +165,8 @@ pub(crate) fn proposal(n: u128, status: ProposalStatus, fact: Option<u128>) -> P
         exchange: Some(ExchangeId(9)),
         at: NOW,
         candidate: Candidate {
-            key: "diet.allergy".to_owned(),
-            value: json!("peanuts"),
             kind: FactKind::Constraint,
-            intent: Intent::State,
-            source_type: SourceType::UserStated,
-            confidence: 0.7,
-            evidence: evidence("I'm allergic to peanuts"),
-            about: None,
-            valid_from: None,
-            valid_to: None,
-            lasting: true,
-            tags: Vec::new(),
-            entities: Vec::new(),
-            language: "en".to_owned(),
-            by: ProposedBy::Rules,
+            ..Candidate::stated("diet.allergy", "peanuts", evidence("I'm allergic to peanuts"))
         },
         status,
         reason: "evidence found".to_owned(),

@@ -39,23 +39,7 @@ fn proposal(exchange: ExchangeId, at: Time) -> Proposal {
         role: Speaker::User,
         said_at: at,
     };
-    let candidate = Candidate {
-        key: "location.home".into(),
-        value: json!("Oslo"),
-        kind: FactKind::Identity,
-        intent: Intent::State,
-        source_type: SourceType::UserStated,
-        confidence: 0.7,
-        evidence: said,
-        about: None,
-        valid_from: None,
-        valid_to: None,
-        lasting: true,
-        tags: Vec::new(),
-        entities: Vec::new(),
-        language: "en".into(),
-        by: ProposedBy::Rules,
-    };
+    let candidate = Candidate { kind: FactKind::Identity, ..Candidate::stated("location.home", "Oslo", said) };
     let id = ProposalId::generate(at, &SeededRandom::new(3));
     Proposal {
         id,
