@@ -1,5 +1,8 @@
 //! The relays by their rules: see the section *Stream* of the reports that we guard against.
 
+mod first_events;
+mod json_bodies;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -449,117 +452,5 @@ proptest! {
         }
         relay.end(StreamEnd::Clean);
         let _ = first_event(&bytes);
-    }
-}
-
-mod json_bodies {
-    use super::*;
-
-    const BODY: &str = r#"{"id":"c","choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":2}}"#;
-
-    fn run(mut relay: JsonRelay, body: &str, size: usize, how: StreamEnd) -> (String, String, JsonRelay) {
-        let mut passed = Vec::new();
-        for frame in body.as_bytes().chunks(size) {
-            passed.extend(relay.push(Bytes::copy_from_slice(frame)));
-        }
-        passed.extend(relay.end(how));
-        let held = text([relay.take_held()]);
-        (text(passed), held, relay)
-    }
-
-    #[test]
-    fn the_last_byte_waits_and_all_else_passes() {
-        for size in 1..BODY.len() + 1 {
-            let (passed, held, relay) = run(JsonRelay::new(true, 1024), BODY, size, StreamEnd::Clean);
-            assert_eq!((passed.as_str(), held.as_str()), (&BODY[..BODY.len() - 1], "}"));
-            assert_eq!((relay.verdict(), relay.reply().choices[0].text.as_str()), (Verdict::Complete, "hi"));
-            assert_eq!(relay.usage().map(|u| u.prompt_tokens), Some(2));
-        }
-    }
-
-    #[test]
-    fn with_a_known_length_only_the_last_frame_waits() {
-        let relay = JsonRelay::new(true, 1024).with_content_length(Some(BODY.len() as u64));
-        let (passed, held, relay) = run(relay, BODY, 10, StreamEnd::Clean);
-        assert_eq!(passed.len(), BODY.len() / 10 * 10);
-        assert_eq!((passed + &held, relay.verdict()), (BODY.to_owned(), Verdict::Complete));
-    }
-
-    #[test]
-    fn without_hold_every_frame_passes_at_once() {
-        let (passed, held, _) = run(JsonRelay::new(false, 1024), BODY, 3, StreamEnd::Clean);
-        assert_eq!((passed.as_str(), held.as_str()), (BODY, ""));
-    }
-
-    #[test]
-    fn a_body_over_the_limit_passes_and_is_not_kept() {
-        let (passed, _, relay) = run(JsonRelay::new(false, 20), BODY, 7, StreamEnd::Clean);
-        assert_eq!((passed.as_str(), relay.verdict()), (BODY, Verdict::Complete));
-        assert!(relay.reply().truncated && relay.reply().choices.is_empty());
-    }
-
-    #[test]
-    fn a_cut_or_an_error_is_not_complete() {
-        let (.., relay) = run(JsonRelay::new(true, 1024), &BODY[..40], 7, StreamEnd::Failed);
-        assert_eq!(relay.verdict(), Verdict::Cut);
-        let (.., relay) = run(JsonRelay::new(true, 1024), &BODY[..40], 7, StreamEnd::Clean);
-        assert_eq!(relay.verdict(), Verdict::Cut, "half a body is cut, even when the connection ended politely");
-        let (.., relay) = run(JsonRelay::new(true, 1024), r#"{"error":{"message":"x"}}"#, 7, StreamEnd::Clean);
-        assert_eq!(relay.verdict(), Verdict::Error);
-    }
-}
-
-mod first_events {
-    use super::*;
-
-    fn first(events: &[&str]) -> FirstEvent {
-        first_event(stream(events).as_bytes())
-    }
-
-    /// Portkey-AI/gateway#1047.
-    #[test]
-    fn an_error_before_any_content_is_seen() {
-        for before in [vec![], vec![": hi"], vec![ROLE], vec![": hi", "event: x", FILTER, ROLE]] {
-            let FirstEvent::Error(error) = first(&[before.as_slice(), &[ERROR]].concat()) else {
-                panic!("an error comes first");
-            };
-            assert_eq!((error.message.as_str(), error.code.as_deref()), ("overloaded", Some("529")));
-        }
-    }
-
-    #[test]
-    fn a_role_is_no_content_and_comments_do_not_count() {
-        assert_eq!(first(&[]), FirstEvent::NeedMore);
-        assert_eq!(first(&[": keep-alive"]), FirstEvent::NeedMore);
-        assert_eq!(first_event(HELLO.as_bytes()), FirstEvent::NeedMore);
-        assert_eq!(first(&[": hi", ROLE]), FirstEvent::RoleOnly);
-        assert_eq!(first(&[FILTER]), FirstEvent::RoleOnly);
-        assert_eq!(first(&[ROLE, HELLO]), FirstEvent::Content);
-        assert_eq!(first(&[STOP]), FirstEvent::Content);
-        assert_eq!(first(&[ROLE, DONE]), FirstEvent::Done);
-    }
-
-    #[test]
-    fn every_kind_of_content_counts() {
-        for delta in [
-            r#"{"role":"assistant","content":"x"}"#,
-            r#"{"refusal":"no"}"#,
-            r#"{"tool_calls":[{"index":0}]}"#,
-            r#"{"content":"","reasoning_content":"hm"}"#,
-        ] {
-            let event = format!(r#"data: {{"choices":[{{"index":0,"delta":{delta},"finish_reason":null}}]}}"#);
-            assert_eq!(first(&[&event]), FirstEvent::Content, "{delta}");
-        }
-        for delta in [r#"{"role":"assistant","content":null,"tool_calls":[]}"#, "{}"] {
-            let event = format!(r#"data: {{"choices":[{{"index":0,"delta":{delta}}}]}}"#);
-            assert_eq!(first(&[&event]), FirstEvent::RoleOnly, "{delta}");
-        }
-    }
-
-    #[test]
-    fn another_shape_is_other() {
-        for event in [r#"data: {"type":"response.created"}"#, "data: hello", "data: [1]"] {
-            assert_eq!(first(&[event]), FirstEvent::Other, "{event}");
-        }
     }
 }
