@@ -417,11 +417,9 @@ impl<'a> Section<'a> {
     fn report_unknown(&self) {
         let Some(table) = self.table else { return };
         for key in table.keys().filter(|key| !self.asked.contains(&key.as_str())) {
-            let mut problem = "unknown key".to_owned();
-            if let Some(near) = nearest(key, self.asked.iter().copied()) {
-                problem.push_str(&format!("; did you mean `{near}`?"));
-            }
-            problem.push_str(&format!(" allowed: {}", self.asked.join(", ")));
+            let near = nearest(key, self.asked.iter().copied());
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let problem = format!("unknown key{near}; allowed: {}", self.asked.join(", "));
             // The value may be a secret under a misspelt name.
             self.wrong_secret(key, problem);
         }
