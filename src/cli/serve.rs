@@ -116,7 +116,7 @@ fn banner(config: &Config, address: &str) -> String {
             format!("{n} {keys}; who a request is about follows the key's subject_from")
         }
     };
-    let data = config.data_folder(&SystemEnv);
+    let database = config.database(&SystemEnv);
     format!(
         "backstory {} listening on http://{address}\n\
          upstream: {upstream}, {auth}\n\
@@ -124,6 +124,22 @@ fn banner(config: &Config, address: &str) -> String {
          users:    {who}\n\
          in your app, change one line:  base_url = \"http://{address}/v1\"",
         env!("CARGO_PKG_VERSION"),
-        data.display(),
+        database.display(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Overrides;
+
+    #[test]
+    fn the_banner_says_where_memory_is_kept() {
+        let parsed =
+            |text: &str| Config::parse(text, std::path::Path::new("t.toml"), &SystemEnv, &Overrides::default());
+        let keys = "[[providers]]\nname = 'p'\nbase_url = 'http://127.0.0.1:9/v1'\ndefault = true\n[[keys]]\nname = 'k'\nkey = 'bs-0123456789abcdef'\n";
+        let said = |store: &str| banner(&parsed(&format!("{store}{keys}")).unwrap(), "127.0.0.1:1");
+        assert!(said("[store]\ndata = '/d'\n").contains("kept in /d/backstory.db\n"));
+        assert!(said("[store]\nurl = 'sqlite:///var/own.db'\n").contains("kept in /var/own.db\n"));
+    }
 }
