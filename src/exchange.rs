@@ -18,7 +18,7 @@ use crate::context::{Fitted, Notes, Policy, PolicyChanges, Report};
 use crate::conversation::Chain;
 use crate::memory::{Namespace, Scope, Sensitivity};
 use crate::tokens::{Price, Rules};
-use crate::wire::{ChatRequest, Patches, Span, encode_string};
+use crate::wire::{ChatRequest, Dialect, Patches, Span, encode_string};
 
 /// Names and times that a request has from the first moment on.
 #[derive(Clone, Copy, Debug)]
@@ -164,10 +164,24 @@ pub struct Decoded {
     pub payload: Payload,
 }
 
+/// What a request is for, as far as its path tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The next words of a conversation, asked for in this dialect.
+    Chat(Dialect),
+    /// Embeddings.
+    Embeddings,
+}
+
+impl Kind {
+    /// `POST /v1/chat/completions`.
+    pub const CHAT: Self = Self::Chat(Dialect::Chat);
+}
+
 /// What is asked.
 #[derive(Debug)]
 pub enum Payload {
-    /// `POST /v1/chat/completions`.
+    /// `POST /v1/chat/completions`, and the other dialects' paths.
     Chat(ChatRequest),
     /// `POST /v1/embeddings`: routed like chat, no memory.
     Embeddings(Embeddings),
@@ -197,6 +211,15 @@ impl Embeddings {
 }
 
 impl Payload {
+    /// What it is for.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Chat(request) => Kind::Chat(request.dialect()),
+            Self::Embeddings(_) => Kind::Embeddings,
+        }
+    }
+
     /// The model that the client asks for.
     #[must_use]
     pub fn model(&self) -> &str {

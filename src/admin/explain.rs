@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::base::{ExchangeId, GatewayError, RequestId};
 use crate::context::{Allowance, DigestBy, Fate, Fitted, Policy, Report};
-use crate::exchange::{Authenticated, Recalled, Stamp};
-use crate::layers::{Decode, Identify, Kind, Stage, context_header, memory_header, read_body, respond};
+use crate::exchange::{Authenticated, Kind, Recalled, Stamp};
+use crate::layers::{Decode, Identify, Stage, context_header, memory_header, read_body, respond};
 use crate::telemetry::{Outcome, Route};
 use crate::upstream::Preview;
 
@@ -35,7 +35,7 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
     let (principal, credential) = app.keys.authenticate(headers).await?;
     let mut http = Request::new(Full::new(body));
     *http.headers_mut() = headers.clone();
-    let decoded = Decode { kind: Kind::Chat, max_body_bytes: app.settings.max_body_bytes }
+    let decoded = Decode { kind: Kind::CHAT, max_body_bytes: app.settings.max_body_bytes }
         .run(Authenticated { stamp, principal, credential, http })
         .await?;
     let call = Arc::new(

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use crate::wire::{ChatRequest, Message, Role, scan};
+use crate::wire::{ChatRequest, Message, Role};
 
 /// One message, as far as the cut depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,12 +172,7 @@ fn unit_starts(messages: &[Message], text: &str) -> Vec<bool> {
 fn call_ids<'a>(messages: &[Message], text: &'a str) -> HashMap<&'a str, usize> {
     let mut ids = HashMap::new();
     for (at, message) in messages.iter().enumerate() {
-        let Some(calls) = message.tool_calls else { continue };
-        for call in scan::elements(text, calls) {
-            if let Some(id) = scan::member(text, call, "id") {
-                ids.insert(id.of(text), at);
-            }
-        }
+        ids.extend(message.calls(text).filter_map(|call| call.id).map(|id| (id.of(text), at)));
     }
     ids
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 
-use crate::conversation::{Chain, Hash, fence, message_text};
+use crate::conversation::{Chain, Hash, fence};
 use crate::tokens::{Counter, Rules};
 use crate::wire::{ChatRequest, Role};
 
@@ -260,7 +260,7 @@ fn readable(request: &ChatRequest, first_kept: usize) -> Vec<Said> {
     let body = request.text();
     let messages = request.messages().iter().enumerate().take(first_kept).rev();
     for (at, message) in messages.filter(|(_, message)| !message.role.is_instruction()) {
-        let text = message_text(body, message);
+        let text = message.text(body);
         let text = ends(&fence::strip(&text), MAX_MESSAGE_BYTES.min(left));
         left -= text.len().min(left);
         if !text.trim().is_empty() {

@@ -63,9 +63,8 @@ pub(super) fn insert(request: &ChatRequest, text: &str, place: Place, blocks: &[
     }
     match place {
         Place::NewMessage(role) => {
-            let content = encode_string(&blocks.join("\n\n"));
-            let message = format!(r#"{{"role":"{}","content":{content}}},"#, role.as_str());
-            patches.insert(request.messages_span().start + 1, message);
+            let message = request.system_message(role, &blocks.join("\n\n"));
+            patches.insert(request.system_message_at(), message);
         }
         Place::End(at) => match request.messages()[at].content {
             Content::Text(span) if span.len() > 2 => {

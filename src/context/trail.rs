@@ -121,19 +121,19 @@ impl Trail {
 
 /// Every patch before a message moves it; those within it are part of it; one that covers it takes it out.
 fn links(sent: &Sent<'_>, keys: &RandomState) -> Vec<Link> {
-    let patches = sent.patches.in_order();
-    let mut patches = patches.iter().copied().peekable();
-    let mut out = Vec::with_capacity(sent.request.messages().len() + 1);
+    let in_order = sent.patches.in_order();
+    let mut patches = in_order.iter().copied().peekable();
+    let messages = sent.request.messages();
+    let mut out: Vec<(usize, Link)> = Vec::with_capacity(messages.len());
+    // What the model reads first may stand behind the messages, as Anthropic's `system` does where members are sorted.
+    let mut places: Vec<usize> = (0..messages.len()).collect();
+    places.sort_by_key(|&at| messages[at].span.start);
     // Offsets into what is sent less offsets into what came; a sum of lengths that never goes below zero as a whole.
     let (mut grown, mut shrunk) = (0, 0);
     let mut removed_to = 0;
-    let first = sent.request.messages_span().start + 1;
-    for (at, message) in sent.request.messages().iter().enumerate() {
+    for at in places {
+        let message = &messages[at];
         while let Some((span, with)) = patches.next_if(|(span, _)| is_before(*span, message)) {
-            if sent.new_message > 0 && span.start == first && span.is_empty() {
-                let message = with.strip_suffix(',').unwrap_or(with);
-                out.push(link(keys, message.as_bytes(), sent.new_message));
-            }
             grown += with.len();
             shrunk += span.len();
             removed_to = removed_to.max(span.end);
@@ -150,9 +150,17 @@ fn links(sent: &Sent<'_>, keys: &RandomState) -> Vec<Link> {
         }
         let end = message.span.end + grown - shrunk;
         let bytes = sent.body.get(start..end).unwrap_or_default();
-        out.push(link(keys, bytes, sent.tokens.get(at).copied().unwrap_or(0)));
+        out.push((at, link(keys, bytes, sent.tokens.get(at).copied().unwrap_or(0))));
     }
-    out
+    out.sort_by_key(|&(at, _)| at);
+    let own = in_order.iter().filter(|(span, _)| sent.new_message > 0 && is_own(*span, sent.request));
+    let own = own.map(|(_, with)| link(keys, with.trim_matches(',').as_bytes(), sent.new_message));
+    own.chain(out.into_iter().map(|(_, link)| link)).collect()
+}
+
+/// Whether a change puts in a system message of our own.
+fn is_own(span: Span, request: &ChatRequest) -> bool {
+    span.is_empty() && span.start == request.system_message_at()
 }
 
 /// Whether a change stands before a message, or takes it out.

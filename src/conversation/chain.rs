@@ -1,9 +1,7 @@
 //! The hash chain over a conversation's messages.
 
-use std::borrow::Cow;
-
 use crate::memory::Scope;
-use crate::wire::{ChatRequest, Content, Message, Part, PartKind, Role, Span, decode_lossy, scan};
+use crate::wire::{ChatRequest, Message, Role, decode_lossy, scan};
 
 use super::fence;
 
@@ -136,58 +134,22 @@ pub fn hex(hash: &Hash) -> String {
 fn hash_of(text: &str, message: &Message, buffer: &mut Vec<u8>) -> Hash {
     buffer.clear();
     add(buffer, message.role.as_str());
-    add(buffer, &fence::strip(&message_text(text, message)));
-    if let Some(calls) = message.tool_calls {
-        for call in scan::elements(text, calls) {
-            let custom = || scan::member(text, call, "custom");
-            add_call(buffer, text, scan::member(text, call, "function").or_else(custom).unwrap_or(call));
+    add(buffer, &fence::strip(&message.text(text)));
+    for call in message.calls(text) {
+        buffer.extend_from_slice(b"call");
+        for key in ["name", "arguments", "input"] {
+            if let Some(value) = scan::member(text, call.span, key) {
+                add(buffer, &decode_lossy(value.of(text)));
+            }
         }
-    }
-    if let Some(call) = message.function_call {
-        add_call(buffer, text, call);
     }
     *blake3::hash(buffer).as_bytes()
-}
-
-fn add_call(buffer: &mut Vec<u8>, text: &str, call: Span) {
-    buffer.extend_from_slice(b"call");
-    for key in ["name", "arguments", "input"] {
-        if let Some(value) = scan::member(text, call, key) {
-            add(buffer, &decode_lossy(value.of(text)));
-        }
-    }
 }
 
 /// Adds a text and its length, so that where one ends and the next begins is part of the hash.
 fn add(buffer: &mut Vec<u8>, text: &str) {
     buffer.extend_from_slice(&(text.len() as u64).to_le_bytes());
     buffer.extend_from_slice(text.as_bytes());
-}
-
-/// Returns the text of a message of the body `text`, as `ChatRequest::message_text` does.
-pub(crate) fn message_text<'a>(text: &'a str, message: &Message) -> Cow<'a, str> {
-    match message.content {
-        Content::Text(span) => decode_lossy(span.of(text)),
-        Content::Parts(span) => {
-            let mut texts = scan::elements(text, span).filter_map(|part| match Part::read(text, part).kind {
-                PartKind::Text(span) => Some(decode_lossy(span.of(text))),
-                _ => None,
-            });
-            let first = texts.next().unwrap_or_default();
-            match texts.next() {
-                None => first,
-                Some(second) => {
-                    let mut all = format!("{first}\n{second}");
-                    for more in texts {
-                        all.push('\n');
-                        all.push_str(&more);
-                    }
-                    Cow::Owned(all)
-                }
-            }
-        }
-        Content::Absent | Content::Null(_) | Content::Other(_) => Cow::Borrowed(""),
-    }
 }
 
 #[cfg(test)]

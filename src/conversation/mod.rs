@@ -9,5 +9,4 @@
 mod chain;
 
 pub use crate::base::fence;
-pub(crate) use chain::message_text;
 pub use chain::{Chain, Hash, chain, hex, message_hash, start};

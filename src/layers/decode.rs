@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::stage::Stage;
 use crate::base::{ErrorKind, GatewayError};
-use crate::exchange::{Authenticated, Decoded, Embeddings, Payload};
+use crate::exchange::{Authenticated, Decoded, Embeddings, Kind, Payload};
 use crate::wire::{ChatRequest, DecodeError, Span, decode_lossy, scan};
 
 /// How long a client may take to upload a body.
@@ -18,15 +18,6 @@ const UPLOAD_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Bodies from this size on are parsed off the async threads, in bytes: parsing runs at about 1 GB/s.
 const PARSE_INLINE_BYTES: usize = 512 * 1024;
-
-/// What a route expects in its body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A chat request.
-    Chat,
-    /// An embeddings request.
-    Embeddings,
-}
 
 /// Reads and parses bodies; refuses with 400, 413 and 415.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +95,7 @@ where
 
 fn parse(kind: Kind, body: Bytes) -> Result<Payload, GatewayError> {
     match kind {
-        Kind::Chat => ChatRequest::decode(body).map(Payload::Chat).map_err(|e| refuse(&e)),
+        Kind::Chat(dialect) => ChatRequest::decode_as(dialect, body).map(Payload::Chat).map_err(|e| refuse(&e)),
         Kind::Embeddings => parse_embeddings(body).map(Payload::Embeddings).map_err(|e| refuse(&e)),
     }
 }

@@ -22,7 +22,7 @@ mod turn;
 pub use admit::Admit;
 pub use authenticate::Authenticate;
 pub use body::{ReplyBody, full};
-pub use decode::{Decode, Kind, read_body};
+pub use decode::{Decode, read_body};
 pub use identify::Identify;
 pub use recall::Recall;
 pub use record::{Record, RecordSettings, context_header, memory_header};

@@ -20,7 +20,8 @@ use super::routes::router;
 use super::stack::{Gateway, gateway};
 use crate::app::App;
 use crate::base::{GatewayError, RequestId};
-use crate::layers::{Kind, ReplyBody, respond};
+use crate::exchange::Kind;
+use crate::layers::{ReplyBody, respond};
 use crate::telemetry::Metrics;
 
 /// Everything behind the data listener. Cheap to clone.
@@ -46,7 +47,7 @@ impl Front {
     #[must_use]
     pub fn new(app: &Arc<App>) -> Self {
         Self(Arc::new(Shared {
-            chat: gateway(app, Kind::Chat, app.upstream.clone()),
+            chat: gateway(app, Kind::CHAT, app.upstream.clone()),
             embeddings: gateway(app, Kind::Embeddings, app.upstream.clone()),
             router: router(app),
             loopback_only: app.settings.loopback_only,

@@ -13,10 +13,9 @@ use tower::{Service, ServiceBuilder};
 
 use crate::app::App;
 use crate::base::GatewayError;
-use crate::exchange::{Recalled, Routed};
+use crate::exchange::{Kind, Recalled, Routed};
 use crate::layers::{
-    Admit, Authenticate, Decode, Identify, Kind, Recall, Record, RecordSettings, ReplyBody, Reserve, Respond,
-    StageLayer,
+    Admit, Authenticate, Decode, Identify, Recall, Record, RecordSettings, ReplyBody, Reserve, Respond, StageLayer,
 };
 use crate::telemetry::Route;
 use crate::upstream::UpstreamBody;
@@ -68,7 +67,7 @@ where
         .then(app.recall_stage()); // -> Recalled
 
     let route = match kind {
-        Kind::Chat => Route::Chat,
+        Kind::Chat(_) => Route::Chat,
         Kind::Embeddings => Route::Embeddings,
     };
     let stack = ServiceBuilder::new()

@@ -19,6 +19,7 @@ use super::headers;
 use super::provider::Provider;
 use crate::ask::{Answer, Ask, AskError, Format, Question};
 use crate::base::Clock;
+use crate::exchange::Kind;
 use crate::telemetry::{AskOutcome, AskPurpose, AskTokens, Metrics, names};
 use crate::wire::Accumulator;
 use dialect::Dialect;
@@ -72,7 +73,7 @@ impl ModelAsker {
 
     async fn once(&self, question: &Question) -> Result<Answer, Declined> {
         let body = Bytes::from(self.dialect.body(&self.model, question));
-        let url = self.provider.chat_url();
+        let url = self.provider.url_for(Kind::CHAT);
         let sent = attempt::send(
             &self.provider,
             Method::POST,

@@ -14,7 +14,7 @@ use super::body::{BodyLimits, UpstreamBody, Wire};
 use super::line;
 use super::provider::Provider;
 use super::retry::is_error;
-use crate::exchange::{Credential, Payload};
+use crate::exchange::{Credential, Kind};
 use crate::wire::fault;
 
 /// A kept connection that ends without an answer within so long was closed before the request was read.
@@ -55,17 +55,17 @@ pub(super) enum AttemptError {
 /// replaced by another, once. A request that its server may have read is never sent again here.
 pub(super) async fn post(
     provider: &Provider,
-    payload: &Payload,
+    kind: Kind,
     headers: impl Fn() -> HeaderMap,
     body: Bytes,
     header_timeout: Duration,
     limits: BodyLimits,
 ) -> Result<Response<UpstreamBody>, AttemptError> {
     let begun = Instant::now();
-    match post_once(provider, payload, headers(), body.clone(), header_timeout, limits).await {
+    match post_once(provider, kind, headers(), body.clone(), header_timeout, limits).await {
         Err(Unanswered { untaken: true, .. }) if begun.elapsed() < JUST_CLOSED => {
             tracing::debug!(provider = provider.name, "a kept connection was closed by its server; trying a new one");
-            let second = post_once(provider, payload, headers(), body, header_timeout, limits).await;
+            let second = post_once(provider, kind, headers(), body, header_timeout, limits).await;
             second.map_err(|failed| failed.error)
         }
         other => other.map_err(|failed| failed.error),
@@ -81,17 +81,17 @@ struct Unanswered {
 
 async fn post_once(
     provider: &Provider,
-    payload: &Payload,
+    kind: Kind,
     headers: HeaderMap,
     body: Bytes,
     header_timeout: Duration,
     limits: BodyLimits,
 ) -> Result<Response<UpstreamBody>, Unanswered> {
     let Some(direct) = provider.direct() else {
-        let url = provider.url_for(payload);
+        let url = provider.url_for(kind);
         return send_once(provider, Method::POST, url, headers, body.into(), header_timeout, limits).await;
     };
-    let (posted, connection) = direct.post(payload, headers, body);
+    let (posted, connection) = direct.post(kind, headers, body);
     let answer = within(provider, header_timeout, posted).await?;
     let answer = answer.map_err(|error| {
         let cause = innermost(&error);

@@ -19,17 +19,17 @@ use tokio::net::TcpStream;
 use tower::ServiceExt;
 use tower::util::MapResponse;
 
+use super::endpoints::Endpoints;
 use super::line::Noted;
 use super::provider::{POOL_IDLE, is_loopback};
-use crate::exchange::Payload;
+use crate::exchange::Kind;
 
 type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> TokioIo<Noted>>;
 
-/// A provider's plain connections, and where the two kinds of request go.
+/// A provider's plain connections, and where each kind of request goes.
 pub(super) struct Direct {
     client: Client<Connector, Full<Bytes>>,
-    chat: Uri,
-    embeddings: Uri,
+    endpoints: Endpoints<Uri>,
     host: HeaderValue,
 }
 
@@ -41,22 +41,24 @@ impl fmt::Debug for Direct {
 
 impl Direct {
     /// The short way to these URLs; `None` where it cannot be taken.
-    pub(super) fn new(chat: &Url, embeddings: &Url, connect_timeout: Duration) -> Option<Self> {
+    pub(super) fn new(endpoints: &Endpoints<Url>, connect_timeout: Duration) -> Option<Self> {
+        let chat = endpoints.of(Kind::CHAT);
         let proxied = || Matcher::from_env().intercept(&chat.as_str().parse().ok()?);
         if !is_loopback(chat) && proxied().is_some() {
             return None;
         }
-        Self::past_proxies(chat, embeddings, connect_timeout)
+        Self::past_proxies(endpoints, connect_timeout)
     }
 
     /// The same, whatever proxies the environment names.
-    pub(super) fn past_proxies(chat: &Url, embeddings: &Url, connect_timeout: Duration) -> Option<Self> {
+    pub(super) fn past_proxies(endpoints: &Endpoints<Url>, connect_timeout: Duration) -> Option<Self> {
+        // All stand under one base, so any of them tells the host.
+        let chat = endpoints.of(Kind::CHAT);
         // What stands before the host becomes a header of its own, which `reqwest` knows how to make.
         if chat.scheme() != "http" || !chat.username().is_empty() || chat.password().is_some() {
             return None;
         }
-        let uri = |url: &Url| url.as_str().parse::<Uri>().ok();
-        let (chat_uri, embeddings) = (uri(chat)?, uri(embeddings)?);
+        let endpoints = endpoints.try_map(|url| url.as_str().parse::<Uri>().ok())?;
         let host = match (chat.host_str()?, chat.port()) {
             (host, Some(port)) => HeaderValue::from_str(&format!("{host}:{port}")),
             (host, None) => HeaderValue::from_str(host),
@@ -68,23 +70,15 @@ impl Direct {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)
             .build(connector.map_response(Noted::new as fn(_) -> _));
-        Some(Self { client, chat: chat_uri, embeddings, host: host.ok()? })
+        Some(Self { client, endpoints, host: host.ok()? })
     }
 
     /// Posts a body; the future is ready when the header of the answer is here. Beside it is which connection it goes to.
-    pub(super) fn post(
-        &self,
-        payload: &Payload,
-        mut headers: HeaderMap,
-        body: Bytes,
-    ) -> (ResponseFuture, CaptureConnection) {
+    pub(super) fn post(&self, kind: Kind, mut headers: HeaderMap, body: Bytes) -> (ResponseFuture, CaptureConnection) {
         headers.insert(HOST, self.host.clone());
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = match payload {
-            Payload::Chat(_) => self.chat.clone(),
-            Payload::Embeddings(_) => self.embeddings.clone(),
-        };
+        *request.uri_mut() = self.endpoints.of(kind).clone();
         *request.headers_mut() = headers;
         let connection = capture_connection(&mut request);
         (self.client.request(request), connection)
@@ -94,17 +88,21 @@ impl Direct {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Dialect;
 
     fn direct(base: &str) -> Option<Direct> {
-        let url = |path: &str| Url::parse(&format!("{base}{path}")).unwrap();
-        Direct::new(&url("chat/completions"), &url("embeddings"), Duration::from_secs(1))
+        let endpoints = Endpoints::under(|path| Url::parse(&format!("{base}{path}")).unwrap());
+        Direct::new(&endpoints, Duration::from_secs(1))
     }
 
     #[tokio::test]
     async fn only_plain_hosts_are_reached_directly() {
         let plain = direct("http://127.0.0.1:8000/v1/").unwrap();
         assert_eq!(plain.host, "127.0.0.1:8000");
-        assert_eq!(plain.chat, "http://127.0.0.1:8000/v1/chat/completions");
+        let of = |kind| plain.endpoints.of(kind).to_string();
+        assert_eq!(of(Kind::CHAT), "http://127.0.0.1:8000/v1/chat/completions");
+        assert_eq!(of(Kind::Chat(Dialect::Messages)), "http://127.0.0.1:8000/v1/messages");
+        assert_eq!(of(Kind::Embeddings), "http://127.0.0.1:8000/v1/embeddings");
         assert_eq!(direct("http://[::1]/v1/").unwrap().host, "[::1]");
         assert!(direct("https://api.openai.com/v1/").is_none());
         assert!(direct("http://user:word@127.0.0.1/v1/").is_none());

@@ -26,6 +26,7 @@ use super::retry::wait_before;
 use crate::ask::estimate_tokens;
 use crate::base::{Clock, Random};
 use crate::embed::{Embed, EmbedError, Generation, Side, of_all};
+use crate::exchange::Kind;
 use refusal::Failure;
 
 /// Of a text no more is sent, in estimated tokens: what OpenAI's models read, less a margin for the estimate. A smaller limit is learned.
@@ -222,7 +223,7 @@ impl ModelEmbedder {
     }
 
     async fn request(&self, side: Side, texts: &[String], without: Without) -> Result<Vec<Vec<f32>>, Unheard> {
-        let url = self.provider.embeddings_url();
+        let url = self.provider.url_for(Kind::Embeddings);
         let body = self.body(texts, without);
         let headers = headers::ours(&self.provider);
         let limits = BodyLimits::default();

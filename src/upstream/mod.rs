@@ -10,6 +10,7 @@ mod choose;
 mod direct;
 mod download;
 mod embed;
+mod endpoints;
 mod event;
 mod headers;
 mod health;

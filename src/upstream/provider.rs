@@ -8,11 +8,12 @@ use http::{HeaderMap, HeaderValue};
 use reqwest::Url;
 
 use super::direct::Direct;
+use super::endpoints::Endpoints;
 use super::headers::upward;
 use super::keyring::{Keyring, bearer};
 use super::mono::{later, now_ms};
 use crate::base::{GatewayError, Secret};
-use crate::exchange::{Credential, Payload};
+use crate::exchange::{Credential, Kind};
 use crate::memory::Sensitivity;
 
 /// How long an idle connection is kept.
@@ -86,9 +87,7 @@ pub struct Provider {
     /// The most sensitive memory that may be sent there.
     pub max_sensitivity: Sensitivity,
     base: Url,
-    /// The two that are always needed are kept, not parsed for each request.
-    chat: Url,
-    embeddings: Url,
+    endpoints: Endpoints<Url>,
     http: reqwest::Client,
     direct: Option<Direct>,
     /// It is called with the client's own key; then there are none of ours.
@@ -134,15 +133,14 @@ impl Provider {
             .build()
             .map_err(GatewayError::internal)?;
         let ProviderConfig { name, auth, headers, max_sensitivity, .. } = config;
-        let under = |path: &str| {
+        let endpoints = Endpoints::under(|path| {
             let mut url = base.clone();
             url.set_path(&format!("{}{path}", base.path()));
             url
-        };
-        let (chat, embeddings) = (under("chat/completions"), under("embeddings"));
+        });
         let direct = match reach.proxy {
-            Proxy::Environment => Direct::new(&chat, &embeddings, connect_timeout),
-            Proxy::None => Direct::past_proxies(&chat, &embeddings, connect_timeout),
+            Proxy::Environment => Direct::new(&endpoints, connect_timeout),
+            Proxy::None => Direct::past_proxies(&endpoints, connect_timeout),
             Proxy::Url(_) => None,
         };
         let clients_own = matches!(auth, Auth::Client);
@@ -151,38 +149,13 @@ impl Provider {
             Auth::Client | Auth::None => Vec::new(),
         });
         let answered_at = AtomicU64::new(0);
-        Ok(Self {
-            name,
-            headers,
-            max_sensitivity,
-            base,
-            chat,
-            embeddings,
-            http,
-            direct,
-            clients_own,
-            keys,
-            answered_at,
-        })
+        Ok(Self { name, headers, max_sensitivity, base, endpoints, http, direct, clients_own, keys, answered_at })
     }
 
-    /// The URL for a payload.
+    /// The URL for a kind of request.
     #[must_use]
-    pub fn url_for(&self, payload: &Payload) -> Url {
-        match payload {
-            Payload::Chat(_) => self.chat.clone(),
-            Payload::Embeddings(_) => self.embeddings.clone(),
-        }
-    }
-
-    /// The URL of chat completions.
-    pub(super) fn chat_url(&self) -> Url {
-        self.chat.clone()
-    }
-
-    /// The URL of embeddings.
-    pub(super) fn embeddings_url(&self) -> Url {
-        self.embeddings.clone()
+    pub fn url_for(&self, kind: Kind) -> Url {
+        self.endpoints.of(kind).clone()
     }
 
     /// The URL of a path under the base; `tail` may carry a query.

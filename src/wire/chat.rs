@@ -1,10 +1,16 @@
-//! A chat request, read without losing a byte.
+//! A request of a conversation, in whichever dialect, read without losing a byte.
+//!
+//! A [`ChatRequest`] is what all dialects have in common: the client's own text and where its messages stand in it. How a dialect
+//! writes them its reader knows ([`View::of_array`] for OpenAI's, [`messages`] for Anthropic's).
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::dialect::Dialect;
+use super::message::{Message, Part, Role};
+use super::messages;
 use super::patch::Patches;
 use super::scan::{self, Member, Span};
 use super::text::{decode_lossy, encode_string};
@@ -31,147 +37,26 @@ pub enum DecodeError {
     },
 }
 
-/// Who speaks in a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// `system`.
-    System,
-    /// `developer`: what newer models call `system`.
-    Developer,
-    /// `user`.
-    User,
-    /// `assistant`.
-    Assistant,
-    /// `tool`: the result of a tool call.
-    Tool,
-    /// `function`: the legacy form of `tool`.
-    Function,
-    /// Anything else, or no role at all; passed on as it is.
-    Other,
-}
-
-impl Role {
-    /// Whether messages of this role instruct the model (and are pinned, unhashed and never learned from).
-    #[must_use]
-    pub fn is_instruction(self) -> bool {
-        matches!(self, Self::System | Self::Developer)
-    }
-
-    /// Whether messages of this role carry a tool's result.
-    #[must_use]
-    pub fn is_tool_result(self) -> bool {
-        matches!(self, Self::Tool | Self::Function)
-    }
-
-    /// The role as it is written.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::Developer => "developer",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-            Self::Tool => "tool",
-            Self::Function => "function",
-            Self::Other => "other",
-        }
-    }
-
-    fn parse(text: &str) -> Self {
-        match text {
-            "system" => Self::System,
-            "developer" => Self::Developer,
-            "user" => Self::User,
-            "assistant" => Self::Assistant,
-            "tool" => Self::Tool,
-            "function" => Self::Function,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// The form of a message's `content`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// No `content` member.
-    Absent,
-    /// `null`.
-    Null(Span),
-    /// A string; the span includes the quotes.
-    Text(Span),
-    /// An array of parts.
-    Parts(Span),
-    /// Something else, passed on as it is.
-    Other(Span),
-}
-
-/// Where one message stands in the body, and its members that someone reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The whole object.
-    pub span: Span,
-    /// Who speaks.
-    pub role: Role,
-    /// `content`.
-    pub content: Content,
-    /// `name`.
-    pub name: Option<Span>,
-    /// `tool_calls` (an array).
-    pub tool_calls: Option<Span>,
-    /// `function_call`: the legacy form of `tool_calls`.
-    pub function_call: Option<Span>,
-    /// `tool_call_id`.
-    pub tool_call_id: Option<Span>,
-    /// `refusal`.
-    pub refusal: Option<Span>,
-    /// `cache_control` on the message itself.
-    pub cache_control: bool,
-}
-
-/// What a content part is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartKind {
-    /// `text` (and `input_text`); the span is the string literal.
-    Text(Span),
-    /// `refusal`; the span is the string literal.
-    Refusal(Span),
-    /// `image_url`: the URL literal and the `detail` literal.
-    Image {
-        /// The URL, or a `data:` URL.
-        url: Option<Span>,
-        /// `low`, `high` or `auto`.
-        detail: Option<Span>,
-    },
-    /// `input_audio`.
-    Audio,
-    /// `file`.
-    File,
-    /// A part type that we do not know; passed on as it is.
-    Other,
-}
-
-/// One content part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The whole object.
-    pub span: Span,
-    /// What it is.
-    pub kind: PartKind,
-    /// Whether it carries `cache_control`: such a part is not moved, merged or edited.
-    pub cache_control: bool,
-}
-
 /// A chat request: the client's own bytes and where things stand in them.
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
+    dialect: Dialect,
     text: Arc<String>,
     /// The same bytes.
     body: Bytes,
     members: Vec<Member>,
-    messages_span: Span,
-    messages: Vec<Message>,
+    view: View,
     model: String,
     stream: bool,
+}
+
+/// The messages of a request, in the order in which the model reads them.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    /// The array that holds them; what is no part of it, as Anthropic's `system`, comes first.
+    pub(super) array: Span,
+    /// The messages, at least one.
+    pub(super) messages: Vec<Message>,
 }
 
 /// Lends a text out as bytes.
@@ -184,11 +69,19 @@ impl AsRef<[u8]> for OwnedText {
 }
 
 impl ChatRequest {
-    /// Reads a body.
+    /// Reads a body of chat completions.
+    ///
+    /// # Errors
+    /// As [`ChatRequest::decode_as`].
+    pub fn decode(body: Bytes) -> Result<Self, DecodeError> {
+        Self::decode_as(Dialect::Chat, body)
+    }
+
+    /// Reads a body of a dialect.
     ///
     /// # Errors
     /// Invalid UTF-8 or JSON, `model` or `messages` missing or of the wrong type, a message that is no object.
-    pub fn decode(body: Bytes) -> Result<Self, DecodeError> {
+    pub fn decode_as(dialect: Dialect, body: Bytes) -> Result<Self, DecodeError> {
         // Checked once, and kept as text. A copy of its own also lets go of the connection's read buffer, which the body is a slice of.
         let owned = String::from_utf8(Vec::from(body)).map_err(|e| DecodeError::Utf8(e.utf8_error().valid_up_to()))?;
         let owned = Arc::new(owned);
@@ -211,21 +104,18 @@ impl ChatRequest {
             None | Some("false" | "null") => false,
             Some(_) => return Err(fault("stream", "must be a boolean")),
         };
-        let messages_span = last("messages").ok_or_else(|| fault("messages", "is required"))?;
-        if !messages_span.of(text).starts_with('[') {
-            return Err(fault("messages", "must be an array"));
-        }
-        let messages = scan::elements(text, messages_span)
-            .enumerate()
-            .map(|(i, span)| {
-                Message::read(text, span).ok_or_else(|| fault(format!("messages[{i}]"), "must be an object"))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        if messages.is_empty() {
-            return Err(fault("messages", "must not be empty"));
-        }
+        let view = match dialect {
+            Dialect::Chat => View::of_array(text, last("messages"))?,
+            Dialect::Messages => messages::view(text, last("system"), last("messages"))?,
+        };
         let body = Bytes::from_owner(OwnedText(Arc::clone(&owned)));
-        Ok(Self { members, messages_span, messages, model, stream, text: owned, body })
+        Ok(Self { dialect, members, view, model, stream, text: owned, body })
+    }
+
+    /// How it is written.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// The body as it came.
@@ -255,13 +145,26 @@ impl ChatRequest {
     /// The messages, in order.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
-        &self.messages
+        &self.view.messages
     }
 
-    /// The span of the `messages` array.
+    /// The offset at which a system message of our own is put in, where the client has none: see [`ChatRequest::system_message`].
     #[must_use]
-    pub fn messages_span(&self) -> Span {
-        self.messages_span
+    pub fn system_message_at(&self) -> usize {
+        match self.dialect {
+            Dialect::Chat => self.view.array.start + 1,
+            Dialect::Messages => self.end_of_members(),
+        }
+    }
+
+    /// Returns a system message of our own as it is put in there, in front of all messages. `role` is what it is called where it has one.
+    #[must_use]
+    pub fn system_message(&self, role: Role, content: &str) -> String {
+        let content = encode_string(content);
+        match self.dialect {
+            Dialect::Chat => format!(r#"{{"role":"{}","content":{content}}},"#, role.as_str()),
+            Dialect::Messages => format!(r#","system":{content}"#),
+        }
     }
 
     /// The members of the request, in order.
@@ -323,40 +226,18 @@ impl ChatRequest {
     /// The newest user message: where the newest user turn begins.
     #[must_use]
     pub fn newest_user(&self) -> Option<usize> {
-        self.messages.iter().rposition(|m| m.role == Role::User)
+        self.messages().iter().rposition(|m| m.role == Role::User)
     }
 
     /// Returns the text of a message: its string, or its text parts joined by line feeds. Lone surrogates are replaced.
     #[must_use]
     pub fn message_text(&self, message: &Message) -> Cow<'_, str> {
-        let text = self.text();
-        match message.content {
-            Content::Text(span) => decode_lossy(span.of(text)),
-            Content::Parts(_) => {
-                let texts: Vec<Cow<'_, str>> = self
-                    .parts(message)
-                    .filter_map(|part| match part.kind {
-                        PartKind::Text(span) => Some(decode_lossy(span.of(text))),
-                        _ => None,
-                    })
-                    .collect();
-                match <[Cow<'_, str>; 1]>::try_from(texts) {
-                    Ok([only]) => only,
-                    Err(texts) => Cow::Owned(texts.join("\n")),
-                }
-            }
-            Content::Absent | Content::Null(_) | Content::Other(_) => Cow::Borrowed(""),
-        }
+        message.text(self.text())
     }
 
     /// Iterates over the content parts of a message; none unless its content is an array.
     pub fn parts(&self, message: &Message) -> impl Iterator<Item = Part> + '_ {
-        let text = self.text();
-        let span = match message.content {
-            Content::Parts(span) => span,
-            _ => Span::default(),
-        };
-        scan::elements(text, span).map(|span| Part::read(text, span))
+        message.parts(self.text())
     }
 
     /// Patches every `model` member to `model`.
@@ -390,91 +271,33 @@ impl ChatRequest {
 
     /// Patches the request to carry one more member at its end; `member` is `"key":value`.
     fn append_member(&self, member: &str, patches: &mut Patches) {
-        // The last value ends where the object's own closing brace is searched from: a request has members.
-        if let Some(last) = self.members.last() {
-            patches.insert(last.value.end, format!(",{member}"));
-        }
+        patches.insert(self.end_of_members(), format!(",{member}"));
+    }
+
+    /// The end of the last member: a request has some.
+    fn end_of_members(&self) -> usize {
+        self.members.last().map_or(0, |last| last.value.end)
     }
 }
 
-impl Message {
-    /// Reads the message under `span`; `None` when it is no object.
-    fn read(text: &str, span: Span) -> Option<Self> {
-        if !span.of(text).starts_with('{') {
-            return None;
+impl View {
+    /// Reads an array of messages that all stand for themselves.
+    pub(super) fn of_array(text: &str, array: Option<Span>) -> Result<Self, DecodeError> {
+        let array = array.ok_or_else(|| fault("messages", "is required"))?;
+        if !array.of(text).starts_with('[') {
+            return Err(fault("messages", "must be an array"));
         }
-        let mut message = Self {
-            span,
-            role: Role::Other,
-            content: Content::Absent,
-            name: None,
-            tool_calls: None,
-            function_call: None,
-            tool_call_id: None,
-            refusal: None,
-            cache_control: false,
-        };
-        for Member { key, value } in scan::members(text, span) {
-            let literal = value.of(text);
-            let non_null = (literal != "null").then_some(value);
-            match key.of(text) {
-                "role" => message.role = Role::parse(literal.trim_matches('"')),
-                "content" => {
-                    message.content = match literal.as_bytes().first() {
-                        Some(b'"') => Content::Text(value),
-                        Some(b'[') => Content::Parts(value),
-                        Some(b'n') => Content::Null(value),
-                        _ => Content::Other(value),
-                    }
-                }
-                "name" => message.name = non_null,
-                "tool_calls" => message.tool_calls = non_null,
-                "function_call" => message.function_call = non_null,
-                "tool_call_id" => message.tool_call_id = non_null,
-                "refusal" => message.refusal = non_null,
-                "cache_control" => message.cache_control = non_null.is_some(),
-                _ => {}
-            }
+        let read =
+            |(i, span)| Message::read(text, span).ok_or_else(|| fault(format!("messages[{i}]"), "must be an object"));
+        let messages = scan::elements(text, array).enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        if messages.is_empty() {
+            return Err(fault("messages", "must not be empty"));
         }
-        Some(message)
-    }
-
-    /// Whether the message asks for tools: `tool_calls` with at least one, or `function_call`.
-    #[must_use]
-    pub fn calls_tools(&self) -> bool {
-        self.function_call.is_some() || self.tool_calls.is_some_and(|s| s.len() > 2)
+        Ok(Self { array, messages })
     }
 }
 
-impl Part {
-    /// Reads the part under `span`.
-    #[must_use]
-    pub fn read(text: &str, span: Span) -> Self {
-        let get = |key: &str| scan::member(text, span, key);
-        let kind = match get("type").map(|s| s.of(text)) {
-            Some(r#""text""# | r#""input_text""#) => {
-                get("text").filter(|s| s.of(text).starts_with('"')).map_or(PartKind::Other, PartKind::Text)
-            }
-            Some(r#""refusal""#) => {
-                get("refusal").filter(|s| s.of(text).starts_with('"')).map_or(PartKind::Other, PartKind::Refusal)
-            }
-            Some(r#""image_url""#) => match get("image_url") {
-                Some(image) if image.of(text).starts_with('{') => PartKind::Image {
-                    url: scan::member(text, image, "url"),
-                    detail: scan::member(text, image, "detail"),
-                },
-                image => PartKind::Image { url: image, detail: get("detail") },
-            },
-            Some(r#""input_audio""#) => PartKind::Audio,
-            Some(r#""file""#) => PartKind::File,
-            _ => PartKind::Other,
-        };
-        let cache_control = get("cache_control").is_some_and(|s| s.of(text) != "null");
-        Self { span, kind, cache_control }
-    }
-}
-
-fn fault(param: impl Into<String>, problem: &'static str) -> DecodeError {
+pub(super) fn fault(param: impl Into<String>, problem: &'static str) -> DecodeError {
     DecodeError::Member { param: param.into(), problem }
 }
 

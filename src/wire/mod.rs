@@ -1,4 +1,4 @@
-//! OpenAI's objects as they go over the wire, and nothing lost on the way.
+//! OpenAI's and Anthropic's objects as they go over the wire, and nothing lost on the way.
 //!
 //! A body stays the bytes that came. Reading finds *spans* in it ([`scan`]), writing is a list of
 //! [`Patches`] over it, so that every byte nobody touched leaves as it came: unknown members, order,
@@ -11,7 +11,10 @@
 
 mod chat;
 mod delta;
+mod dialect;
 pub mod fault;
+mod message;
+mod messages;
 mod params;
 mod patch;
 mod relay;
@@ -21,9 +24,11 @@ mod text;
 mod usage;
 mod valid;
 
-pub use chat::{ChatRequest, Content, DecodeError, Message, Part, PartKind, Role};
+pub use chat::{ChatRequest, DecodeError};
 pub use delta::{Accumulator, ChoiceReply, MAX_REPLY_BYTES, Reply, Seen, ToolCall};
+pub use dialect::Dialect;
 pub use fault::{UpstreamError, upstream_error};
+pub use message::{Call, Content, Message, Part, PartKind, Role};
 pub use params::{ParamError, ParamRules, RESERVED_PARAMS};
 pub use patch::Patches;
 pub use relay::{FirstEvent, JsonRelay, RelayOptions, StreamEnd, StreamRelay, Verdict, first_event};

@@ -1,6 +1,6 @@
 //! What there is to sum up: the messages that the next cut will drop, and the summary of what went before.
 
-use crate::conversation::{Chain, Hash, fence, message_text};
+use crate::conversation::{Chain, Hash, fence};
 use crate::memory::redact::redact;
 use crate::wire::{ChatRequest, Role};
 
@@ -51,7 +51,7 @@ impl Material {
         let (mut left, mut said) = (MAX_BYTES, Vec::new());
         let messages = request.messages().iter().zip(&chain.prefixes).take(first_kept).rev();
         for (message, &state) in messages.filter(|(message, _)| !message.role.is_instruction()) {
-            let text = message_text(request.text(), message);
+            let text = message.text(request.text());
             let text = ends(&redact(&fence::strip(&text)), MAX_MESSAGE_BYTES);
             if text.trim().is_empty() {
                 continue;

@@ -105,6 +105,7 @@ impl Shared {
         let memory = call.identity.memory.read || call.identity.memory.write;
         let counted = memory || call.policy.max_input_tokens > 0 || call.budget_header.is_some();
         let ask_usage = chat.stream()
+            && chat.dialect().is_asked_for_usage()
             && (counted || call.reserved.is_some())
             && chat.include_usage() != Some(true)
             && !target.refuses_usage.load(Ordering::Relaxed);
@@ -205,7 +206,7 @@ fn rewrite(chat: &ChatRequest, rules: &ParamRules) -> Result<Option<ChatRequest>
         return Ok(None);
     }
     // Messages and model are reserved, so what was a chat request stays one.
-    ChatRequest::decode(patches.apply(chat.body())).map(Some).map_err(GatewayError::internal)
+    ChatRequest::decode_as(chat.dialect(), patches.apply(chat.body())).map(Some).map_err(GatewayError::internal)
 }
 
 /// The body of an embeddings request for one target.

@@ -127,7 +127,8 @@ impl Shared {
             idle: self.timeouts.idle,
             total: if stream { Duration::ZERO } else { self.timeouts.total },
         };
-        let mut answer = attempt::post(provider, &call.payload, headers, body, self.timeouts.header, limits).await?;
+        let mut answer =
+            attempt::post(provider, call.payload.kind(), headers, body, self.timeouts.header, limits).await?;
         // Read before the client's headers are picked: a date is read against upstream's own clock.
         if is_error(answer.status())
             && let Some(wait) = retry_after(answer.headers(), call.stamp.at)

@@ -1,0 +1,41 @@
+//! Where under a provider's base each kind of request goes.
+
+use crate::exchange::Kind;
+use crate::wire::Dialect;
+
+/// One address for each kind of request; they are always needed, so they are kept and not put together for each request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Endpoints<U> {
+    chat: U,
+    messages: U,
+    embeddings: U,
+}
+
+impl<U> Endpoints<U> {
+    /// Makes an address of each path under the base.
+    pub(super) fn under(address: impl Fn(&str) -> U) -> Self {
+        Self {
+            chat: address(Dialect::Chat.path()),
+            messages: address(Dialect::Messages.path()),
+            embeddings: address("embeddings"),
+        }
+    }
+
+    /// Writes all of them another way; `None` when one cannot be.
+    pub(super) fn try_map<V>(&self, write: impl Fn(&U) -> Option<V>) -> Option<Endpoints<V>> {
+        Some(Endpoints {
+            chat: write(&self.chat)?,
+            messages: write(&self.messages)?,
+            embeddings: write(&self.embeddings)?,
+        })
+    }
+
+    /// Where a kind of request goes.
+    pub(super) fn of(&self, kind: Kind) -> &U {
+        match kind {
+            Kind::Chat(Dialect::Chat) => &self.chat,
+            Kind::Chat(Dialect::Messages) => &self.messages,
+            Kind::Embeddings => &self.embeddings,
+        }
+    }
+}

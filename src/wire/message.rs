@@ -1,0 +1,280 @@
+//! The messages of a conversation as all dialects have them: where each stands in the body, and what of it someone reads.
+
+use std::borrow::Cow;
+
+use super::scan::{self, Member, Span};
+use super::text::decode_lossy;
+
+/// Who speaks in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// `system`.
+    System,
+    /// `developer`: what newer models call `system`.
+    Developer,
+    /// `user`.
+    User,
+    /// `assistant`.
+    Assistant,
+    /// `tool`: the result of a tool call.
+    Tool,
+    /// `function`: the legacy form of `tool`.
+    Function,
+    /// Anything else, or no role at all; passed on as it is.
+    Other,
+}
+
+impl Role {
+    /// Whether messages of this role instruct the model (and are pinned, unhashed and never learned from).
+    #[must_use]
+    pub fn is_instruction(self) -> bool {
+        matches!(self, Self::System | Self::Developer)
+    }
+
+    /// Whether messages of this role carry a tool's result.
+    #[must_use]
+    pub fn is_tool_result(self) -> bool {
+        matches!(self, Self::Tool | Self::Function)
+    }
+
+    /// The role as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Developer => "developer",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+            Self::Function => "function",
+            Self::Other => "other",
+        }
+    }
+
+    /// Reads a role from its literal, quotes included or not.
+    pub(super) fn parse(literal: &str) -> Self {
+        match literal.trim_matches('"') {
+            "system" => Self::System,
+            "developer" => Self::Developer,
+            "user" => Self::User,
+            "assistant" => Self::Assistant,
+            "tool" => Self::Tool,
+            "function" => Self::Function,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The form of a message's `content`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// No `content` member.
+    Absent,
+    /// `null`.
+    Null(Span),
+    /// A string; the span includes the quotes.
+    Text(Span),
+    /// An array of parts.
+    Parts(Span),
+    /// Something else, passed on as it is.
+    Other(Span),
+}
+
+/// Where one message stands in the body, and its members that someone reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The whole object.
+    pub span: Span,
+    /// Who speaks.
+    pub role: Role,
+    /// `content`.
+    pub content: Content,
+    /// `name`.
+    pub name: Option<Span>,
+    /// `tool_calls` (an array).
+    pub tool_calls: Option<Span>,
+    /// `function_call`: the legacy form of `tool_calls`.
+    pub function_call: Option<Span>,
+    /// `tool_call_id`.
+    pub tool_call_id: Option<Span>,
+    /// `refusal`.
+    pub refusal: Option<Span>,
+    /// `cache_control` on the message itself.
+    pub cache_control: bool,
+}
+
+/// One tool call of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The object that holds its name and its arguments.
+    pub span: Span,
+    /// Its id, as it is written; the legacy form has none.
+    pub id: Option<Span>,
+}
+
+/// What a content part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// `text` (and `input_text`); the span is the string literal.
+    Text(Span),
+    /// `refusal`; the span is the string literal.
+    Refusal(Span),
+    /// `image_url`: the URL literal and the `detail` literal.
+    Image {
+        /// The URL, or a `data:` URL.
+        url: Option<Span>,
+        /// `low`, `high` or `auto`.
+        detail: Option<Span>,
+    },
+    /// `input_audio`.
+    Audio,
+    /// `file`.
+    File,
+    /// A part type that we do not know; passed on as it is.
+    Other,
+}
+
+/// One content part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The whole object.
+    pub span: Span,
+    /// What it is.
+    pub kind: PartKind,
+    /// Whether it carries `cache_control`: such a part is not moved, merged or edited.
+    pub cache_control: bool,
+}
+
+impl Content {
+    /// Reads the form of the value under `span`.
+    pub(super) fn read(text: &str, span: Span) -> Self {
+        match span.of(text).as_bytes().first() {
+            Some(b'"') => Self::Text(span),
+            Some(b'[') => Self::Parts(span),
+            Some(b'n') => Self::Null(span),
+            _ => Self::Other(span),
+        }
+    }
+}
+
+impl Message {
+    /// A message of which nothing else is known.
+    pub(super) fn new(span: Span, role: Role, content: Content) -> Self {
+        Self {
+            span,
+            role,
+            content,
+            name: None,
+            tool_calls: None,
+            function_call: None,
+            tool_call_id: None,
+            refusal: None,
+            cache_control: false,
+        }
+    }
+
+    /// Reads the message under `span`; `None` when it is no object.
+    pub(super) fn read(text: &str, span: Span) -> Option<Self> {
+        if !span.of(text).starts_with('{') {
+            return None;
+        }
+        let mut message = Self::new(span, Role::Other, Content::Absent);
+        for Member { key, value } in scan::members(text, span) {
+            let literal = value.of(text);
+            let non_null = (literal != "null").then_some(value);
+            match key.of(text) {
+                "role" => message.role = Role::parse(literal),
+                "content" => message.content = Content::read(text, value),
+                "name" => message.name = non_null,
+                "tool_calls" => message.tool_calls = non_null,
+                "function_call" => message.function_call = non_null,
+                "tool_call_id" => message.tool_call_id = non_null,
+                "refusal" => message.refusal = non_null,
+                "cache_control" => message.cache_control = non_null.is_some(),
+                _ => {}
+            }
+        }
+        Some(message)
+    }
+
+    /// Whether the message asks for tools: `tool_calls` with at least one, or `function_call`.
+    #[must_use]
+    pub fn calls_tools(&self) -> bool {
+        self.function_call.is_some() || self.tool_calls.is_some_and(|s| s.len() > 2)
+    }
+
+    /// Iterates over its tool calls, the legacy one last.
+    pub fn calls<'a>(&self, body: &'a str) -> impl Iterator<Item = Call> + use<'a> {
+        let legacy = self.function_call.map(|span| Call { span, id: None });
+        scan::elements(body, self.tool_calls.unwrap_or_default()).map(|call| Call::read(body, call)).chain(legacy)
+    }
+
+    /// Iterates over its content parts; none unless its content is an array.
+    pub fn parts<'a>(&self, body: &'a str) -> impl Iterator<Item = Part> + use<'a> {
+        let span = match self.content {
+            Content::Parts(span) => span,
+            _ => Span::default(),
+        };
+        scan::elements(body, span).map(|span| Part::read(body, span))
+    }
+
+    /// Returns its text: its string, or its text parts joined by line feeds. Lone surrogates are replaced.
+    #[must_use]
+    pub fn text<'a>(&self, body: &'a str) -> Cow<'a, str> {
+        if let Content::Text(span) = self.content {
+            return decode_lossy(span.of(body));
+        }
+        let mut texts = self.parts(body).filter_map(|part| match part.kind {
+            PartKind::Text(span) => Some(decode_lossy(span.of(body))),
+            _ => None,
+        });
+        let first = texts.next().unwrap_or_default();
+        match texts.next() {
+            None => first,
+            Some(second) => {
+                let mut all = format!("{first}\n{second}");
+                for more in texts {
+                    all.push('\n');
+                    all.push_str(&more);
+                }
+                Cow::Owned(all)
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Reads an element of `tool_calls`.
+    fn read(text: &str, span: Span) -> Self {
+        let get = |key| scan::member(text, span, key);
+        Self { span: get("function").or_else(|| get("custom")).unwrap_or(span), id: get("id") }
+    }
+}
+
+impl Part {
+    /// Reads the part under `span`.
+    #[must_use]
+    pub fn read(text: &str, span: Span) -> Self {
+        let get = |key: &str| scan::member(text, span, key);
+        let kind = match get("type").map(|s| s.of(text)) {
+            Some(r#""text""# | r#""input_text""#) => {
+                get("text").filter(|s| s.of(text).starts_with('"')).map_or(PartKind::Other, PartKind::Text)
+            }
+            Some(r#""refusal""#) => {
+                get("refusal").filter(|s| s.of(text).starts_with('"')).map_or(PartKind::Other, PartKind::Refusal)
+            }
+            Some(r#""image_url""#) => match get("image_url") {
+                Some(image) if image.of(text).starts_with('{') => PartKind::Image {
+                    url: scan::member(text, image, "url"),
+                    detail: scan::member(text, image, "detail"),
+                },
+                image => PartKind::Image { url: image, detail: get("detail") },
+            },
+            Some(r#""input_audio""#) => PartKind::Audio,
+            Some(r#""file""#) => PartKind::File,
+            _ => PartKind::Other,
+        };
+        let cache_control = get("cache_control").is_some_and(|s| s.of(text) != "null");
+        Self { span, kind, cache_control }
+    }
+}
