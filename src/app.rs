@@ -29,6 +29,7 @@ pub use routing::{headers, reach};
 
 use crate::access::{Keys, LimitTable, StoredKeys, Subjects};
 use crate::base::{Clock, Random};
+use crate::config::Config;
 use crate::context::{Digests, Policies, Trails};
 use crate::conversation;
 use crate::embed::Embed;
@@ -101,6 +102,8 @@ pub struct App {
     pub permits: Arc<Semaphore>,
     /// Plain settings of the layers.
     pub settings: Settings,
+    /// The configuration in force.
+    pub config: Arc<Config>,
     /// Every task belongs to it.
     pub tracker: TaskTracker,
     /// Cancelled when no new request is to be taken.
@@ -136,6 +139,8 @@ pub struct Settings {
     pub trace: bool,
     /// Only loopback names and origins are served.
     pub loopback_only: bool,
+    /// The same on the admin listener.
+    pub admin_loopback_only: bool,
 }
 
 impl fmt::Debug for App {

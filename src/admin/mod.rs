@@ -18,7 +18,12 @@ pub use explain::explain;
 
 use crate::app::App;
 
-/// The routes under `/memory/v1` and `/admin/v1`.
+/// The routes under `/admin/v1`: for holders of the admin key, on the admin listener where there is one.
+pub fn admin_routes(app: &Arc<App>) -> Router {
+    keys::routes(app).merge(usage::routes(app))
+}
+
+/// The routes under `/memory/v1` and all else that people and apps ask with keys of their own.
 pub fn routes(app: &Arc<App>) -> Router {
     let state = memory::MemoryApi {
         store: Arc::clone(&app.store),
@@ -33,7 +38,5 @@ pub fn routes(app: &Arc<App>) -> Router {
         .route("/memory/v1/explain", post(explain::handle))
         .route("/memory/v1/recall", post(recall::handle))
         .with_state(Arc::clone(app))
-        .merge(keys::routes(app))
-        .merge(usage::routes(app))
         .merge(memory::router(state))
 }

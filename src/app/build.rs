@@ -288,7 +288,10 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             learn: learns,
             trace: config.store.trace_days > 0,
             loopback_only: listen.ip().is_loopback() && config.is_client_mode(),
+            admin_loopback_only: config.server.admin_listen.is_some_and(|address| address.ip().is_loopback())
+                && config.admin.key.is_none(),
         },
+        config: Arc::new(config.clone()),
         clock,
         random,
         store,

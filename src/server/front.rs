@@ -1,11 +1,12 @@
-//! What a connection talks to: the two paths that carry the load go straight to their stack, all else through the router.
+//! What a connection talks to. On the data listener the two paths that carry the load go straight to their stack, all else
+//! through the router.
 //!
 //! A router boxes and clones for each request, which these two have no use for. What is decided before routing (who may talk
 //! to us at all) and after it (a panic is a 500) is the same for both.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -16,7 +17,7 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use super::guard;
-use super::routes::router;
+use super::routes;
 use super::stack::{Gateway, gateway};
 use crate::app::App;
 use crate::base::{GatewayError, RequestId};
@@ -24,21 +25,40 @@ use crate::exchange::Kind;
 use crate::layers::{ReplyBody, respond};
 use crate::telemetry::Metrics;
 
-/// Everything behind the data listener. Cheap to clone.
+/// Everything behind one listener. Cheap to clone.
+///
+/// What stands there is built from one configuration and never changes; with a new configuration the whole is exchanged. A request takes
+/// it once, when it arrives, and keeps it to its end.
 #[derive(Clone)]
-pub struct Front(Arc<Shared>);
+pub struct Front(Arc<Door>);
+
+struct Door {
+    of: Listener,
+    now: RwLock<Arc<Shared>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Listener {
+    Data,
+    Admin,
+}
 
 struct Shared {
-    chat: Gateway<Incoming>,
-    embeddings: Gateway<Incoming>,
+    /// The paths that carry the load; `None` on the admin listener.
+    direct: Option<Direct>,
     router: Router,
     loopback_only: bool,
     metrics: Arc<Metrics>,
 }
 
+struct Direct {
+    chat: Gateway<Incoming>,
+    embeddings: Gateway<Incoming>,
+}
+
 impl fmt::Debug for Front {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Front")
+        f.debug_tuple("Front").field(&self.0.of).finish()
     }
 }
 
@@ -46,43 +66,68 @@ impl Front {
     /// Builds what stands behind the data listener.
     #[must_use]
     pub fn new(app: &Arc<App>) -> Self {
-        Self(Arc::new(Shared {
-            chat: gateway(app, Kind::CHAT, app.upstream.clone()),
-            embeddings: gateway(app, Kind::Embeddings, app.upstream.clone()),
-            router: router(app),
-            loopback_only: app.settings.loopback_only,
-            metrics: Arc::clone(&app.metrics),
-        }))
+        Self::of(Listener::Data, app)
+    }
+
+    /// Builds what stands behind the admin listener.
+    #[must_use]
+    pub fn admin(app: &Arc<App>) -> Self {
+        Self::of(Listener::Admin, app)
+    }
+
+    fn of(of: Listener, app: &Arc<App>) -> Self {
+        Self(Arc::new(Door { of, now: RwLock::new(Arc::new(Shared::new(of, app))) }))
+    }
+
+    /// Goes over to another configuration: requests that come from now on are answered by it.
+    pub fn follow(&self, app: &Arc<App>) {
+        // Built before the lock is taken: nobody waits for it.
+        let next = Arc::new(Shared::new(self.0.of, app));
+        *self.0.now.write().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
     /// Answers one request; a panic is a 500 for that request, and is counted.
     pub(super) async fn answer(self, request: Request<Incoming>) -> Response<ReplyBody> {
-        let metrics = Arc::clone(&self.0.metrics);
-        match AssertUnwindSafe(self.route(request)).catch_unwind().await {
+        let shared = Arc::clone(&self.0.now.read().unwrap_or_else(PoisonError::into_inner));
+        match AssertUnwindSafe(shared.route(request)).catch_unwind().await {
             Ok(reply) => reply,
             Err(_) => {
-                metrics.panics.inc();
+                shared.metrics.panics.inc();
                 respond(&GatewayError::internal("a request panicked"), RequestId(0))
             }
         }
     }
+}
 
-    async fn route(self, request: Request<Incoming>) -> Response<ReplyBody> {
+impl Shared {
+    fn new(of: Listener, app: &Arc<App>) -> Self {
+        let stack = |kind| gateway(app, kind, app.upstream.clone());
+        let (direct, router, loopback_only) = match of {
+            Listener::Data => {
+                let direct = Direct { chat: stack(Kind::CHAT), embeddings: stack(Kind::Embeddings) };
+                (Some(direct), routes::data(app), app.settings.loopback_only)
+            }
+            Listener::Admin => (None, routes::admin(app), app.settings.admin_loopback_only),
+        };
+        Self { direct, router, loopback_only, metrics: Arc::clone(&app.metrics) }
+    }
+
+    async fn route(&self, request: Request<Incoming>) -> Response<ReplyBody> {
         // Before anything else: who may talk to us at all.
-        if self.0.loopback_only
+        if self.loopback_only
             && let Err(error) = guard::check(request.headers(), request.uri())
         {
             return respond(&error, RequestId(0));
         }
-        let direct = match (request.method(), request.uri().path()) {
-            (&Method::POST, "/v1/chat/completions") => Some(&self.0.chat),
-            (&Method::POST, "/v1/embeddings") => Some(&self.0.embeddings),
+        let direct = match (&self.direct, request.method(), request.uri().path()) {
+            (Some(direct), &Method::POST, "/v1/chat/completions") => Some(&direct.chat),
+            (Some(direct), &Method::POST, "/v1/embeddings") => Some(&direct.embeddings),
             _ => None,
         };
         match direct {
             Some(stack) => stack.answer(request).await,
             None => {
-                let reply = self.0.router.clone().call(request.map(Body::new)).await;
+                let reply = self.router.clone().call(request.map(Body::new)).await;
                 let reply = reply.unwrap_or_else(|never| match never {});
                 reply.map(|body| body.map_err(Into::into).boxed_unsync())
             }

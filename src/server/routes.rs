@@ -20,15 +20,31 @@ use crate::layers::respond;
 use crate::telemetry::{self, Outcome, Route};
 use crate::upstream::UpstreamBody;
 
-/// Builds the router for all but the two paths that carry the load, which `front` takes.
-pub(super) fn router(app: &Arc<App>) -> Router {
-    Router::new()
-        .route("/v1/{*rest}", any(other))
-        .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .with_state(Arc::clone(app))
-        .merge(admin::routes(app))
+/// Builds the router of the data listener, for all but the two paths that carry the load, which `front` takes.
+pub(super) fn data(app: &Arc<App>) -> Router {
+    let routes = health(app).merge(admin::routes(app)).route("/v1/{*rest}", any(other).with_state(Arc::clone(app)));
+    // With an address of their own they are there and nowhere else.
+    let routes = if app.config.server.admin_listen.is_some() { routes } else { routes.merge(operators(app)) };
+    with_fallbacks(routes)
+}
+
+/// Builds the router of the admin listener.
+pub(super) fn admin(app: &Arc<App>) -> Router {
+    with_fallbacks(health(app).merge(operators(app)))
+}
+
+/// Signs of life; on every listener.
+fn health(app: &Arc<App>) -> Router {
+    Router::new().route("/livez", get(|| async { "ok\n" })).route("/readyz", get(ready)).with_state(Arc::clone(app))
+}
+
+/// What is for those who run the gateway.
+fn operators(app: &Arc<App>) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state(Arc::clone(app)).merge(admin::admin_routes(app))
+}
+
+fn with_fallbacks(routes: Router) -> Router {
+    routes
         .fallback(|method: Method, uri: Uri| async move { plain_error(&no_such_path(&method, &uri)) })
         .method_not_allowed_fallback(not_allowed)
 }
