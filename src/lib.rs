@@ -28,6 +28,7 @@ pub mod store;
 
 // Floor 3: services.
 pub mod access;
+pub mod certificates;
 pub mod embedders;
 pub mod jobs;
 pub mod recall;
