@@ -32,6 +32,7 @@ def node_tests():
 
 def main():
     upstream = gateway = virtual = with_limits = None
+    cache = f"cache_dir={CACHE / 'pytest'}"
     try:
         upstream = Upstream()
         gateway = Gateway(upstream=upstream.url, config=PATIENT)
@@ -44,7 +45,6 @@ def main():
             "UPSTREAM_URL": upstream.url,
             "BACKSTORY_BIN": BINARY,
         }
-        cache = f"cache_dir={CACHE / 'pytest'}"
         run("Python SDK and curl", [sys.executable, "-B", "-m", "pytest", "-q", "-o", cache, str(HERE / "python")], **urls)
         run("Node SDK", ["node", "--test", "--test-reporter=spec", *map(str, node_tests())], **urls)
         langchain = CACHE / "sdk-langchain" / "bin" / "python"
@@ -56,6 +56,7 @@ def main():
             upstream.kill()
     if stopped != [0, 0, 0]:
         sys.exit(f"a gateway did not end well on SIGTERM: exit codes {stopped}")
+    run("what docs/ shows", [sys.executable, "-B", "-m", "pytest", "-q", "-rs", "-o", cache, str(HERE / "pages")])
     run("kill -9", [sys.executable, "-B", str(HERE / "python" / "crash.py")])
     run("real embedding models", [sys.executable, "-B", str(HERE / "real-embedders" / "doctor.py")])
     run("a real small model", [sys.executable, "-B", str(HERE / "real-model" / "two_conversations.py")])
