@@ -11,7 +11,7 @@ The model's name is the script:
     stall        streams three words, then is silent until the client is gone
     cut          streams three words, then closes the socket in mid answer
 
-Every request is kept, so that a test can see what upstream was sent: `GET /_/seen?marker=TEXT` gives the requests whose
+`/v1/chat/completions`, `/v1/embeddings` and `/v1/responses` (`responses.py`) are answered. Every request is kept, so that a test can see what upstream was sent: `GET /_/seen?marker=TEXT` gives the requests whose
 body holds TEXT, and `GET /_/gone?marker=TEXT` tells whether the client of a stalled one left.
 """
 
@@ -25,6 +25,8 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlparse
+
+import responses
 
 SENTENCE = "The train to the coast leaves twice an hour"
 ERRORS = {
@@ -77,13 +79,15 @@ class Upstream(BaseHTTPRequestHandler):
             seen.append({"path": self.path, "headers": headers, "body": body, "text": text})
         if self.path == "/v1/embeddings":
             return self.embeddings(body)
-        if self.path != "/v1/chat/completions":
+        if self.path not in ("/v1/chat/completions", "/v1/responses"):
             return self.send_error_body(404)
         script, _, code = body["model"].partition("-")
         if script == "error":
             return self.send_error_body(int(code))
         if script == "flaky" and self.first_try(text):
             return self.send_error_body(int(code))
+        if self.path == "/v1/responses":
+            return self.respond(body, script, text)
         if body.get("stream"):
             return self.stream(body, script, text)
         choices = [
@@ -144,13 +148,33 @@ class Upstream(BaseHTTPRequestHandler):
         usage = {"prompt_tokens": 4, "total_tokens": 4}
         self.send_json(200, {"object": "list", "data": data, "model": body["model"], "usage": usage})
 
+    # --- responses
+
+    def respond(self, body, script, text):
+        if error := responses.unknown_previous(body):
+            return self.send_json(400, {"error": error})
+        if not body.get("stream"):
+            return self.send_json(200, responses.reply(body, script, text, SENTENCE))
+        self.begin_stream()
+        words = 0
+        for event in responses.events(body, script, text, SENTENCE):
+            if script in ("stall", "cut") and b"output_text.delta" in event:
+                words += 1
+                if words > 3:
+                    return self.break_off(script, text)
+            self.chunk(event)
+        self.chunk(b"")
+
     # --- streams
 
-    def stream(self, body, script, text):
+    def begin_stream(self):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
+
+    def stream(self, body, script, text):
+        self.begin_stream()
         choices = range(body.get("n") or 1)
         for index in choices:
             self.event(body, index, {"role": "assistant", "content": ""})
