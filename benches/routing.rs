@@ -49,6 +49,7 @@ fn rules() -> ParamRules {
 fn routes(pick: Pick) -> Routes {
     let params = Arc::new(rules());
     let target = |at: u32| TargetConfig {
+        before: None,
         provider: provider(at),
         model: format!("upstream-model-{at}"),
         window: Some(128_000),

@@ -220,7 +220,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         tracker.spawn(keep_budgets(Arc::clone(&limits), Arc::clone(&clock), halt.clone()));
     }
 
-    let routes = Arc::new(routes(config, &providers));
+    let routes = Arc::new(routes(config, &providers, None));
     let counter = Arc::new(Counter::new(COUNT_CACHE_BYTES));
     // The vocabularies take a moment to load, which the first request should not have to wait for.
     tracker.spawn_blocking({

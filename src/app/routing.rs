@@ -12,11 +12,27 @@ use crate::config::{self, Config, UnknownModels};
 use crate::tokens::ModelTable;
 use crate::upstream::{ModelConfig, Provider, ProviderConfig, Reach, Routes, TargetConfig, Timeouts};
 
+/// Providers by name.
+pub(super) type Providers = HashMap<String, Arc<Provider>>;
+
 /// The configured providers by name.
-pub(super) fn providers(config: &Config) -> Result<HashMap<String, Arc<Provider>>, BuildError> {
+pub(super) fn providers(config: &Config) -> Result<Providers, BuildError> {
+    providers_after(config, None)
+}
+
+/// The same after another configuration: a provider of which nothing has changed stays, with its connections and its health.
+pub(super) fn providers_after(config: &Config, before: Option<(&Config, &Providers)>) -> Result<Providers, BuildError> {
     let connect_timeout = config.timeouts.connect.unwrap_or(Duration::from_secs(3600));
     let mut providers = HashMap::new();
     for entry in &config.providers {
+        if let Some((old, opened)) = before
+            && old.timeouts.connect == config.timeouts.connect
+            && old.providers.contains(entry)
+            && let Some(provider) = opened.get(&entry.name)
+        {
+            providers.insert(entry.name.clone(), Arc::clone(provider));
+            continue;
+        }
         let failed = |reason: String| BuildError::Provider { name: entry.name.clone(), reason };
         let headers = headers(entry).map_err(failed)?;
         let reach = reach(entry);
@@ -56,23 +72,29 @@ pub fn reach(provider: &config::Provider) -> Reach {
     Reach { proxy: provider.proxy.clone(), ca: provider.ca.clone() }
 }
 
-/// Where the names of models lead.
-pub(super) fn routes(config: &Config, providers: &HashMap<String, Arc<Provider>>) -> Routes {
+/// Where the names of models lead. Of targets that were there before it stays known how they have been doing.
+pub(super) fn routes(config: &Config, providers: &Providers, before: Option<&Routes>) -> Routes {
     let default = config.providers.iter().find(|entry| entry.default).and_then(|entry| providers.get(&entry.name));
     let own = config.models.iter().filter(|model| model.alias.is_none());
-    let models = own.map(|model| model_config(config, model, providers)).collect();
+    let models = own.map(|model| model_config(config, model, providers, before)).collect();
     let names = config.models.iter().map(|model| model.name.clone()).collect();
     let passes_unknown = config.routing.unknown_models == UnknownModels::Pass;
-    Routes::new(models, names, default.map(Arc::clone), passes_unknown, ModelTable::built_in())
+    let routes = Routes::new(models, names, default.map(Arc::clone), passes_unknown, ModelTable::built_in());
+    match before {
+        Some(before) => routes.after(before),
+        None => routes,
+    }
 }
 
-fn model_config(config: &Config, model: &config::Model, providers: &HashMap<String, Arc<Provider>>) -> ModelConfig {
+fn model_config(config: &Config, model: &config::Model, providers: &Providers, before: Option<&Routes>) -> ModelConfig {
     let is_alias = |other: &&config::Model| {
         other.alias.is_some() && config.model(&other.name).is_some_and(|behind| behind.name == model.name)
     };
     let target = |target: &config::Target| {
+        let provider = providers.get(target.provider.as_str())?;
         Some(TargetConfig {
-            provider: Arc::clone(providers.get(target.provider.as_str())?),
+            before: before.and_then(|routes| routes.target(&model.name, provider, &target.model)),
+            provider: Arc::clone(provider),
             model: target.model.clone(),
             window: target.window.map(|n| n as usize),
             max_output: target.max_output.map(|n| n as usize),

@@ -14,6 +14,15 @@ impl Secret {
     }
 }
 
+/// In a time that depends on the lengths alone.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        constant_time_eq(self.expose().as_bytes(), other.expose().as_bytes())
+    }
+}
+
+impl Eq for Secret {}
+
 impl From<String> for Secret {
     fn from(text: String) -> Self {
         Self(SecretString::from(text))

@@ -5,8 +5,8 @@ use crate::base::Secret;
 use crate::memory::Sensitivity;
 use crate::upstream::{Auth, MAX_KEYS, Proxy};
 
-/// One `[[providers]]`: an upstream API.
-#[derive(Clone, Debug)]
+/// One `[[providers]]`: an upstream API. Two that are equal are reached, and paid for, alike.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Provider {
     /// `name`: as targets and response headers name it.
     pub name: String,

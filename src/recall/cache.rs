@@ -35,7 +35,7 @@ pub(super) type Entry = RwLock<Scoped>;
 /// The memory of all scopes, as far as it is hot.
 pub struct Recall {
     pub(super) source: Arc<dyn Source>,
-    config: RecallConfig,
+    config: RwLock<Arc<RecallConfig>>,
     reranker: Option<Reranker>,
     pub(super) hot: Cache<Scope, Arc<Entry>>,
     /// Scopes that are being read. Taken before `hot` is written, so that no write is lost between the two.
@@ -66,6 +66,7 @@ impl Recall {
             .weigher(|_, entry: &Arc<Entry>| u32::try_from(read(entry).bytes()).unwrap_or(u32::MAX))
             .max_capacity(config.cache_bytes)
             .build();
+        let config = RwLock::new(Arc::new(config));
         Self { source, config, reranker: None, hot, loading: Mutex::default(), vectors: Vectors::default() }
     }
 
@@ -78,7 +79,16 @@ impl Recall {
     /// How many episodes are shown at most.
     #[must_use]
     pub fn max_episodes(&self) -> usize {
-        self.config.max_episodes
+        self.config().max_episodes
+    }
+
+    /// Finds by other numbers from now on. The bound of what is held stays as it was, and so does how much of a scope is held.
+    pub fn set_config(&self, config: RecallConfig) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
+    fn config(&self) -> Arc<RecallConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Recalls what bears on a question, reading scopes that are not in memory.
@@ -152,15 +162,16 @@ impl Recall {
         purpose: Purpose,
         limit: usize,
     ) -> Vec<Found> {
-        let space = self.space();
+        let (space, config) = (self.space(), self.config());
         self.near(space.as_ref(), query)
-            .and_then(|near| dense::ranked(indexes, asked, &near, &self.config, purpose, limit))
-            .unwrap_or_else(|| rank(indexes, asked, &self.config, purpose, limit))
+            .and_then(|near| dense::ranked(indexes, asked, &near, &config, purpose, limit))
+            .unwrap_or_else(|| rank(indexes, asked, &config, purpose, limit))
     }
 
     /// Puts a scope into memory as it is given, without reading it from anywhere.
     pub fn fill(&self, scope: &Scope, data: ScopeData) {
-        self.hot.insert(scope.clone(), Arc::new(RwLock::new(Scoped::build(data, self.config.max_episodes_per_scope))));
+        self.hot
+            .insert(scope.clone(), Arc::new(RwLock::new(Scoped::build(data, self.config().max_episodes_per_scope))));
     }
 
     /// All facts of a scope, of any status and oldest first, with the revision they stand at.
@@ -261,7 +272,7 @@ impl Recall {
 
     /// Chooses what is shown of the episodes that were found.
     fn show(&self, found: Vec<Found>, rest: Recollection, query: &Query) -> Recollection {
-        Recollection { episodes: pack(found, query.max_episodes.min(self.config.max_episodes)), ..rest }
+        Recollection { episodes: pack(found, query.max_episodes.min(self.max_episodes())), ..rest }
     }
 
     /// The episodes that may be shown, strongest first, and everything else.
@@ -276,9 +287,10 @@ impl Recall {
         let asked = Asked::new(query);
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
-        let max = query.max_episodes.min(self.config.max_episodes);
+        let config = self.config();
+        let max = query.max_episodes.min(config.max_episodes);
         let found = self.found(&indexes, &asked, query, Purpose::Show, max * CANDIDATES);
-        let (profile, facts) = facts::facts(&guards, &asked, query, &self.config);
+        let (profile, facts) = facts::facts(&guards, &asked, query, &config);
         let revision = guards.first().map_or(0, |scoped| scoped.revision);
         (found, Recollection { profile, facts, revision, ..Recollection::default() })
     }
@@ -304,7 +316,7 @@ pub(super) fn write(entry: &Entry) -> std::sync::RwLockWriteGuard<'_, Scoped> {
 impl fmt::Debug for Recall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recall")
-            .field("config", &self.config)
+            .field("config", &self.config())
             .field("hot", &self.hot.entry_count())
             .finish_non_exhaustive()
     }

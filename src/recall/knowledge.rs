@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use moka::sync::Cache;
@@ -45,7 +45,7 @@ const CANDIDATES: usize = 4;
 pub struct Knowledge {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    config: RecallConfig,
+    config: RwLock<Arc<RecallConfig>>,
     reranker: Option<Reranker>,
     hot: Cache<Namespace, Arc<Shelved>>,
     /// One reads a namespace, the others wait for it.
@@ -89,6 +89,18 @@ struct Shelved {
     bytes: usize,
 }
 
+/// How documents are searched: they have sessions, and no neighbours of the kind that turns have.
+fn of_documents(config: RecallConfig) -> Arc<RecallConfig> {
+    let weights = Weights {
+        neighbours: 0.0,
+        neighbours_long: 0.0,
+        session: DOCUMENT_SHARE,
+        session_long: DOCUMENT_SHARE,
+        ..config.weights
+    };
+    Arc::new(RecallConfig { weights, ..config })
+}
+
 impl Knowledge {
     /// Recalls from a store.
     #[must_use]
@@ -97,24 +109,25 @@ impl Knowledge {
             .weigher(|_, shelved: &Arc<Shelved>| u32::try_from(shelved.bytes).unwrap_or(u32::MAX))
             .max_capacity(config.cache_bytes / CACHE_SHARE)
             .build();
-        let weights = Weights {
-            neighbours: 0.0,
-            neighbours_long: 0.0,
-            session: DOCUMENT_SHARE,
-            session_long: DOCUMENT_SHARE,
-            ..config.weights
-        };
-        let config = RecallConfig { weights, ..config };
         Self {
             store,
             clock,
-            config,
+            config: RwLock::new(of_documents(config)),
             reranker: None,
             hot,
             readers: Default::default(),
             behind: Default::default(),
             changes: AtomicU64::new(0),
         }
+    }
+
+    /// Finds by other numbers from now on; the bound of what is held stays as it was.
+    pub fn set_config(&self, config: RecallConfig) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = of_documents(config);
+    }
+
+    fn config(&self) -> Arc<RecallConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The same, with an endpoint that orders what is found.
@@ -128,7 +141,7 @@ impl Knowledge {
     /// # Errors
     /// When the documents cannot be read.
     pub async fn find(&self, namespaces: &[Namespace], query: &Query) -> Result<Passages, StoreError> {
-        if self.config.max_passages == 0 {
+        if self.config().max_passages == 0 {
             return Ok(Passages::default());
         }
         let begun = Instant::now();
@@ -137,7 +150,8 @@ impl Knowledge {
     }
 
     async fn find_on(&self, shelves: &[Arc<Shelved>], query: &Query, begun: Instant) -> Passages {
-        let mut found = self.ranked(shelves, query, Purpose::Show, self.config.max_passages * CANDIDATES);
+        let max = self.config().max_passages;
+        let mut found = self.ranked(shelves, query, Purpose::Show, max * CANDIDATES);
         query.said.leave_out(&mut found, |found| Runs::of(passage_text(shelves, found)));
         let degraded = match &self.reranker {
             None => None,
@@ -146,7 +160,7 @@ impl Knowledge {
                 reranker.order(&query.text, &mut found, reranker.for_passages(begun.elapsed()), text).await
             }
         };
-        let shown = pack(found, self.config.max_passages);
+        let shown = pack(found, max);
         Passages { shown: shown.iter().filter_map(|hit| recalled(shelves, hit)).collect(), degraded }
     }
 
@@ -161,7 +175,7 @@ impl Knowledge {
         query: &Query,
         tasks: &TaskTracker,
     ) -> Result<Passages, StoreError> {
-        if self.config.max_passages == 0 {
+        if self.config().max_passages == 0 {
             return Ok(Passages::default());
         }
         let (begun, now) = (Instant::now(), self.clock.now());
@@ -229,7 +243,7 @@ impl Knowledge {
         if indexes.is_empty() {
             return Vec::new();
         }
-        rank(&indexes, &Asked::new(query).of_documents(), &self.config, purpose, limit)
+        rank(&indexes, &Asked::new(query).of_documents(), &self.config(), purpose, limit)
     }
 
     async fn shelves(&self, namespaces: &[Namespace]) -> Result<Vec<Arc<Shelved>>, StoreError> {

@@ -99,7 +99,7 @@ mod tests {
         })
         .unwrap();
         let target = Target::passing(Arc::new(provider), model, ModelTable::built_in());
-        let target = Target { latency: Some(Latency::default()), ..target };
+        let target = Target { latency: Some(Arc::new(Latency::default())), ..target };
         Placed { order, weight, ..Placed::only(Arc::new(target)) }
     }
 

@@ -7,8 +7,8 @@ use super::health::{Failed, Health, Leave, State};
 use super::keyring::Keyring;
 use super::mono::now_ms;
 
-/// The lanes of one target: one for each key of its provider, at least one.
-#[derive(Debug)]
+/// The lanes of one target: one for each key of its provider, at least one. A clone has the same health.
+#[derive(Clone, Debug)]
 pub(super) struct Lanes(Vec<Arc<Health>>);
 
 /// One lane, and leave to use it for one try.

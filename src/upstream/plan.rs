@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use moka::sync::Cache;
 
@@ -46,7 +46,7 @@ pub struct Target {
     /// How it has been doing, with each key.
     pub(super) lanes: Lanes,
     /// How fast it has been, where somebody goes by it.
-    pub(super) latency: Option<Latency>,
+    pub(super) latency: Option<Arc<Latency>>,
 }
 
 /// What stands in the config about one target.
@@ -70,6 +70,8 @@ pub struct TargetConfig {
     pub when: When,
     /// What is changed of a request's parameters.
     pub params: Option<Arc<ParamRules>>,
+    /// The same target under the configuration before: how it has been doing is known.
+    pub before: Option<Arc<Target>>,
 }
 
 /// What stands in the config about one name.
@@ -128,7 +130,8 @@ impl Routes {
                     weight: target.weight,
                     when: target.when,
                     target: Arc::new(Target {
-                        latency: measured.then(Latency::default),
+                        latency: measured
+                            .then(|| target.before.as_ref().and_then(|t| t.latency.clone()).unwrap_or_default()),
                         ..Target::configured(target, table)
                     }),
                 })
@@ -142,6 +145,26 @@ impl Routes {
         }
         let unconfigured = Cache::new(MAX_UNCONFIGURED);
         Self { models: by_name, names, default, passes_unknown, table, unconfigured }
+    }
+
+    /// Goes on from the routes of the configuration before with names that are not configured: what is known of their targets stays,
+    /// where they lead to the same provider.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        let same = match (&self.default, &before.default) {
+            (Some(default), Some(old)) => Arc::ptr_eq(default, old),
+            _ => false,
+        };
+        if same { Self { unconfigured: before.unconfigured.clone(), ..self } } else { self }
+    }
+
+    /// The target of a configured name that goes to this model of this very provider.
+    #[must_use]
+    pub fn target(&self, name: &str, provider: &Arc<Provider>, model: &str) -> Option<Arc<Target>> {
+        let goes_there = |target: &&Arc<Target>| {
+            Arc::ptr_eq(&target.provider, provider) && target.fit.model.as_deref() == Some(model)
+        };
+        self.models.get(name)?.targets().find(goes_there).cloned()
     }
 
     /// The configured names, in the order of the config.
@@ -294,6 +317,7 @@ impl Target {
 
     pub(super) fn configured(config: TargetConfig, table: &ModelTable) -> Self {
         let known = context::Target::for_model(table, &config.model);
+        let before = config.before.as_deref();
         let fit = context::Target {
             window: config.window.or(known.window),
             max_output: config.max_output.or(known.max_output),
@@ -307,9 +331,9 @@ impl Target {
             window_is_configured: config.window.is_some(),
             params: config.params,
             fit: context::Target { model: Some(config.model), ..fit },
-            lanes: Lanes::new(config.provider.keys().len()),
+            lanes: before.map_or_else(|| Lanes::new(config.provider.keys().len()), |target| target.lanes.clone()),
+            refuses_usage: AtomicBool::new(before.is_some_and(|target| target.refuses_usage.load(Ordering::Relaxed))),
             provider: config.provider,
-            refuses_usage: AtomicBool::new(false),
             latency: None,
         }
     }

@@ -20,7 +20,7 @@ use crate::memory::Sensitivity;
 pub(super) const POOL_IDLE: Duration = Duration::from_secs(60);
 
 /// How we authenticate to a provider.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Auth {
     /// With the client's own key; at most one provider is of this kind.
     Client,
@@ -57,7 +57,7 @@ pub struct Reach {
 }
 
 /// What a provider is reached through.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub enum Proxy {
     /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say; loopback is reached directly.
     #[default]

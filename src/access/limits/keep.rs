@@ -72,15 +72,15 @@ impl LimitTable {
     }
 
     async fn write_some(&self, now: Time, which: Which) -> Result<(), StoreError> {
-        match &self.store {
-            Some(store) => self.books.write(&**store, now, which).await,
+        match &self.held.store {
+            Some(store) => self.held.books.write(&**store, now, which).await,
             None => Ok(()),
         }
     }
 
     /// Takes over when use was written last: a clock that jumped back over a restart does not make a budget whole.
     pub(super) async fn read_latest(&self, now: Time) -> Result<(), StoreError> {
-        if let Some(store) = &self.store
+        if let Some(store) = &self.held.store
             && let Some(latest) = store.budgets_written_at().await?
         {
             self.wall(latest);
@@ -94,8 +94,8 @@ impl LimitTable {
     async fn sweep(&self, now: Time) {
         self.drop_past(now);
         self.drop_idle(Instant::now(), UNTOUCHED);
-        self.books.metrics.set_limit_accounts(self.len());
-        if let Some(store) = &self.store
+        self.held.books.metrics.set_limit_accounts(self.len());
+        if let Some(store) = &self.held.store
             && let Err(error) = store.forget_budgets(now.plus_seconds(-KEEP_SECONDS), FORGET_AT_ONCE).await
         {
             tracing::warn!(%error, "limits of days that are over cannot be forgotten");

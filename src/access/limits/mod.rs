@@ -114,10 +114,15 @@ pub struct Asking<'a> {
 
 type Shard = RwLock<FastMap<u128, Arc<Meter>>>;
 
-/// Everyone's account.
+/// Everyone's account, and the limits of one configuration.
 pub struct LimitTable {
     rules: LimitRules,
     has_rules: bool,
+    held: Arc<Held>,
+}
+
+/// What was used; the same under every configuration.
+struct Held {
     /// Accounts are known by a salted hash: no name of a person or a key is in the store.
     salt: [u8; 32],
     shards: [Shard; SHARDS],
@@ -146,16 +151,25 @@ impl LimitTable {
         Self {
             has_rules: !rules.is_empty(),
             rules,
-            salt,
-            shards: std::array::from_fn(|_| Shard::default()),
-            n_accounts: AtomicUsize::new(0),
-            max_accounts: MAX_ACCOUNTS,
-            looked_at: AtomicU64::new(0),
-            started: Instant::now(),
-            latest: AtomicI64::new(i64::MIN),
-            books: Arc::new(Books::new(metrics)),
-            store,
+            held: Arc::new(Held {
+                salt,
+                shards: std::array::from_fn(|_| Shard::default()),
+                n_accounts: AtomicUsize::new(0),
+                max_accounts: MAX_ACCOUNTS,
+                looked_at: AtomicU64::new(0),
+                started: Instant::now(),
+                latest: AtomicI64::new(i64::MIN),
+                books: Arc::new(Books::new(metrics)),
+                store,
+            }),
         }
+    }
+
+    /// The same accounts under other limits: what was used counts against these from now on. Requests that run keep to those that
+    /// they began under.
+    #[must_use]
+    pub fn under(&self, rules: LimitRules) -> Self {
+        Self { has_rules: !rules.is_empty(), rules, held: Arc::clone(&self.held) }
     }
 
     /// Returns the accounts that a request touches; `None` when nothing limits it, which costs nothing.
@@ -205,7 +219,7 @@ impl LimitTable {
             return Ok(Some(self.take_locked(accounts, locked, most)));
         }
         match locked.shortage(least.used().at_least_one()) {
-            Some((of, shortage)) => Err(self.books.refuse(of, &shortage, &locked.standing())),
+            Some((of, shortage)) => Err(self.held.books.refuse(of, &shortage, &locked.standing())),
             None => Ok(None),
         }
     }
@@ -228,7 +242,7 @@ impl LimitTable {
     pub fn take(&self, accounts: &Accounts, need: &Need) -> Result<Taken, GatewayError> {
         let locked = accounts.lock();
         match locked.shortage(need.used().at_least_one()) {
-            Some((of, shortage)) => Err(self.books.refuse(of, &shortage, &locked.standing())),
+            Some((of, shortage)) => Err(self.held.books.refuse(of, &shortage, &locked.standing())),
             None => Ok(self.take_locked(accounts, locked, need)),
         }
     }
@@ -238,17 +252,17 @@ impl LimitTable {
         let standing = locked.standing();
         let listed = locked.list();
         drop(locked);
-        self.books.list(listed);
+        self.held.books.list(listed);
         if need.price.is_none() && accounts.count_money() {
-            self.books.metrics.limit_unpriced.inc();
+            self.held.books.metrics.limit_unpriced.inc();
         }
-        Taken::new(accounts.clone(), Arc::clone(&self.books), (*need, shares), standing)
+        Taken::new(accounts.clone(), Arc::clone(&self.held.books), (*need, shares), standing)
     }
 
     /// How many accounts are held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.n_accounts.load(Ordering::Relaxed)
+        self.held.n_accounts.load(Ordering::Relaxed)
     }
 
     /// Whether none is.
@@ -264,7 +278,7 @@ impl LimitTable {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
             shard.values().map(|meter| meter.lock().running).sum::<u64>()
         };
-        self.shards.iter().map(running).sum()
+        self.held.shards.iter().map(running).sum()
     }
 
     /// Reads what was used of the days and months that are not known, or were known last a while ago: other processes use them too.
@@ -272,7 +286,7 @@ impl LimitTable {
         let when = accounts.when;
         let mut asked: Vec<(&Arc<Meter>, Period)> = Vec::new();
         for account in accounts.iter().filter(|account| account.limits.last()) {
-            if self.books.are_broken() {
+            if self.held.books.are_broken() {
                 return Err(no_books());
             }
             let state = account.meter.lock();
@@ -286,7 +300,7 @@ impl LimitTable {
             return Ok(());
         }
         let of: Vec<_> = asked.iter().map(|(meter, period)| (meter.name.clone(), period.name())).collect();
-        let totals = match &self.store {
+        let totals = match &self.held.store {
             Some(store) => store.budget_totals(&of).await,
             None => Ok(vec![Default::default(); of.len()]),
         };
@@ -306,17 +320,17 @@ impl LimitTable {
     /// The account's meter, made where there is none.
     fn meter(&self, of: LimitOf, parts: [&[u8]; 2], now: Instant) -> Result<Arc<Meter>, GatewayError> {
         let id = self.id(of, parts);
-        let shard = &self.shards[id as usize % SHARDS];
+        let shard = &self.held.shards[id as usize % SHARDS];
         if let Some(meter) = shard.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
             return Ok(Arc::clone(meter));
         }
         let always = matches!(of, LimitOf::Key | LimitOf::Model);
-        if !always && self.len() >= self.max_accounts && !self.makes_room(now) {
+        if !always && self.len() >= self.held.max_accounts && !self.makes_room(now) {
             return Err(no_place(of));
         }
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
         let meter = shard.entry(id).or_insert_with(|| {
-            self.n_accounts.fetch_add(1, Ordering::Relaxed);
+            self.held.n_accounts.fetch_add(1, Ordering::Relaxed);
             Arc::new(Meter::new(format!("{}:{id:032x}", of.text()), now))
         });
         Ok(Arc::clone(meter))
@@ -329,26 +343,28 @@ impl LimitTable {
             text.extend_from_slice(&(part.len() as u64).to_le_bytes());
             text.extend_from_slice(part);
         }
-        let hash = blake3::keyed_hash(&self.salt, &text);
+        let hash = blake3::keyed_hash(&self.held.salt, &text);
         let half: [u8; 16] = hash.as_bytes()[..16].try_into().expect("half of 32 bytes");
         u128::from_le_bytes(half)
     }
 
     /// Drops idle accounts, unless that was done a moment ago; whether there is room now.
     fn makes_room(&self, now: Instant) -> bool {
-        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let looked = self.looked_at.load(Ordering::Relaxed);
+        let millis = u64::try_from(self.held.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let looked = self.held.looked_at.load(Ordering::Relaxed);
         let due = looked == 0 || millis.saturating_sub(looked) >= LOOK_AGAIN.as_millis() as u64;
         // Of all that find the table full, one looks.
-        if due && self.looked_at.compare_exchange(looked, millis.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if due
+            && self.held.looked_at.compare_exchange(looked, millis.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             self.drop_idle(now, Duration::ZERO);
         }
-        self.len() < self.max_accounts
+        self.len() < self.held.max_accounts
     }
 
     /// Drops the accounts that nobody has asked for in `untouched`, and of which nothing would be lost.
     fn drop_idle(&self, now: Instant, untouched: Duration) {
-        for shard in &self.shards {
+        for shard in &self.held.shards {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
             let before = shard.len();
             shard.retain(|_, meter| {
@@ -357,14 +373,14 @@ impl LimitTable {
                 let state = meter.lock();
                 is_held || state.untouched(now) < untouched || !state.is_idle(now)
             });
-            self.n_accounts.fetch_sub(before - shard.len(), Ordering::Relaxed);
+            self.held.n_accounts.fetch_sub(before - shard.len(), Ordering::Relaxed);
         }
     }
 
     /// Drops what is known of days and months that are over.
     fn drop_past(&self, at: Time) {
         let wall = self.wall(at);
-        for shard in &self.shards {
+        for shard in &self.held.shards {
             for meter in shard.read().unwrap_or_else(PoisonError::into_inner).values() {
                 let mut state = meter.lock();
                 if state.running == 0 {
@@ -376,14 +392,14 @@ impl LimitTable {
 
     /// The moment that counts: that of the clock, but for one that jumped back a little.
     fn wall(&self, at: Time) -> Time {
-        let latest = self.latest.fetch_max(at.0, Ordering::Relaxed);
+        let latest = self.held.latest.fetch_max(at.0, Ordering::Relaxed);
         if latest <= at.0 {
             return at;
         }
         if latest.saturating_sub(at.0) <= MAX_JUMP_BACK_MILLIS {
             return Time(latest);
         }
-        self.latest.store(at.0, Ordering::Relaxed);
+        self.held.latest.store(at.0, Ordering::Relaxed);
         at
     }
 }

@@ -46,6 +46,10 @@ impl Place {
         self.table.take(&self.accounts("ann").await?, &need(tokens))
     }
 
+    fn set_store(&mut self, store: Option<Arc<dyn BudgetStore>>) {
+        Arc::get_mut(&mut self.table.held).unwrap().store = store;
+    }
+
     /// Takes and uses exactly so much.
     async fn spend(&self, tokens: u64) -> Result<(), GatewayError> {
         self.take(tokens).await?.settle(spent(tokens));
@@ -85,6 +89,19 @@ async fn who_has_no_limits_has_no_account() {
     assert!(table.accounts(&asking).await.unwrap().is_none() && table.is_empty());
 }
 
+#[tokio::test]
+async fn under_other_limits_what_was_used_still_counts() {
+    let mut place = Place::of(Limits::default(), tenants(per_day(100)));
+    place.spend(80).await.unwrap();
+    place.table = place.table.under(tenants(per_day(90)));
+    assert_eq!(place.take(20).await.unwrap_err().kind, ErrorKind::RateLimited);
+    place.spend(5).await.unwrap();
+    place.table = place.table.under(LimitRules::default());
+    let Place { table, principal, now, at } = &place;
+    let asking = Asking { principal, subject: Some("ann"), model: Some("gpt"), now: *now, at: *at };
+    assert!(table.accounts(&asking).await.unwrap().is_none(), "nothing is limited any more");
+}
+
 /// BerriAI/litellm#18730, #26672: parallel requests at the edge of a budget; only what fits passes.
 #[tokio::test]
 async fn of_fifty_parallel_requests_at_the_edge_only_what_fits_passes() {
@@ -113,7 +130,7 @@ async fn what_one_limit_refuses_is_taken_from_none() {
     }
     let taken = place.table.take(&place.accounts("bob").await.unwrap(), &need(1));
     assert!(taken.is_err());
-    let metrics = &place.table.books.metrics;
+    let metrics = &place.table.held.books.metrics;
     assert_eq!(metrics.limited.get(Limit::RequestsPerMinute, LimitOf::Tenant), 6);
     let accounts = place.accounts("ann").await.unwrap();
     let headers = accounts.lock().standing().headers();
@@ -175,7 +192,7 @@ async fn money_is_counted_in_what_tokens_cost_and_unknown_prices_are_counted_apa
     taken.settle(Spent { tokens: 540_000, cost: Some(Cost::from_micros(700_000)) });
     assert!(place.table.take(&accounts, &Need { input: 200_000, output: 0, price }).is_ok());
     place.table.take(&accounts, &need(1_000_000)).unwrap().settle(spent(1_000_000));
-    assert_eq!(place.table.books.metrics.limit_unpriced.get(), 1);
+    assert_eq!(place.table.held.books.metrics.limit_unpriced.get(), 1);
     // Where nothing is left, nothing passes, priced or not.
     let mut taken = place.table.take(&accounts, &Need { input: 300_000, output: 0, price }).unwrap();
     taken.settle(Spent { tokens: 300_000, cost: Some(Cost::from_micros(300_000)) });
@@ -216,7 +233,7 @@ async fn a_request_counts_on_the_day_on_which_it_began() {
 async fn a_full_table_drops_who_is_idle_and_turns_new_people_away_but_no_key() {
     let rules = LimitRules { each_subject: per_minute(60), ..LimitRules::default() };
     let mut place = Place::of(Limits::default(), rules);
-    place.table.max_accounts = 3;
+    Arc::get_mut(&mut place.table.held).unwrap().max_accounts = 3;
     for subject in ["ann", "bob", "eve"] {
         place.table.take(&place.accounts(subject).await.unwrap(), &need(1)).unwrap();
     }
@@ -228,7 +245,7 @@ async fn a_full_table_drops_who_is_idle_and_turns_new_people_away_but_no_key() {
     place.principal.limits = Limits::default();
     // Two seconds later their requests have drained.
     place.now += Duration::from_secs(2);
-    place.table.looked_at.store(0, Ordering::Relaxed);
+    place.table.held.looked_at.store(0, Ordering::Relaxed);
     assert!(place.accounts("joe").await.is_ok());
     assert_eq!(place.table.len(), 1);
 }

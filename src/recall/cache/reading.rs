@@ -118,9 +118,9 @@ impl Recall {
         let mut reads = 0;
         loop {
             *lock(&loading.late) = Late::default();
-            let data = self.source.load(scope, self.config.max_episodes_per_scope).await?;
+            let data = self.source.load(scope, self.config().max_episodes_per_scope).await?;
             let vectors = self.stored_vectors(scope).await;
-            let (scoped, placed) = build(data, self.config.max_episodes_per_scope, vectors).await?;
+            let (scoped, placed) = build(data, self.config().max_episodes_per_scope, vectors).await?;
             self.vectors.note(scope, placed);
             reads += 1;
             if let Some(entry) = self.admit(scope, loading, scoped, reads >= MAX_READS) {

@@ -31,6 +31,7 @@ fn target(model: &str, window: Option<usize>) -> Target {
     .unwrap();
     let (provider, model) = (Arc::new(provider), model.to_owned());
     let config = TargetConfig {
+        before: None,
         provider,
         model,
         window,

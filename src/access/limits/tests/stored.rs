@@ -59,10 +59,10 @@ async fn an_account_that_has_used_little_is_written_after_a_while() {
     let place = Place::over(per_day(500), LimitRules::default(), Some(store));
     place.spend(100).await.unwrap();
     place.table.write_due(place.at).await.unwrap();
-    assert_eq!(place.table.books.n_listed(), 1, "it can wait");
+    assert_eq!(place.table.held.books.n_listed(), 1, "it can wait");
     place.spend(200).await.unwrap();
     place.table.write_due(place.at).await.unwrap();
-    assert_eq!(place.table.books.n_listed(), 0, "more than half");
+    assert_eq!(place.table.held.books.n_listed(), 0, "more than half");
 }
 
 /// Who spends nothing learns of it too, though the store went away in between; so does who has not asked for long.
@@ -75,10 +75,10 @@ async fn what_another_process_used_is_seen_after_a_while_by_who_only_asks() {
     busy.spend(500).await.unwrap();
     busy.table.write(busy.at).await.unwrap();
     idle.now += Duration::from_secs(14);
-    idle.table.store = Some(Arc::new(Unreachable::new("down".to_owned())));
+    idle.set_store(Some(Arc::new(Unreachable::new("down".to_owned()))));
     let left = idle.accounts("ann").await.unwrap().lock().standing().tokens.unwrap().remaining;
     assert_eq!(left, 500);
-    idle.table.store = Some(Arc::clone(&store));
+    idle.set_store(Some(Arc::clone(&store)));
     assert!(idle.spend(1).await.is_err());
 }
 
@@ -117,16 +117,16 @@ async fn budgets_that_cannot_be_written_are_refused_after_a_minute_and_given_out
     let store = sqlite().await;
     let mut place = Place::over(per_day(100), LimitRules::default(), Some(Arc::clone(&store)));
     place.spend(1).await.unwrap();
-    place.table.store = Some(Arc::new(Unreachable::new("down".to_owned())));
+    place.set_store(Some(Arc::new(Unreachable::new("down".to_owned()))));
     place.table.write(place.at).await.unwrap_err();
     place.spend(1).await.unwrap();
-    place.table.books.fail_for(Duration::from_secs(61));
+    place.table.held.books.fail_for(Duration::from_secs(61));
     assert_eq!(place.spend(1).await.unwrap_err().kind, ErrorKind::Overloaded);
-    place.table.store = Some(store);
+    place.set_store(Some(store));
     place.table.write(place.at).await.unwrap();
     place.spend(1).await.unwrap();
     place.table.write(place.at).await.unwrap();
-    let again = Place::over(per_day(100), LimitRules::default(), place.table.store.clone());
+    let again = Place::over(per_day(100), LimitRules::default(), place.table.held.store.clone());
     assert!(again.spend(98).await.is_err());
     again.spend(97).await.unwrap();
 }
@@ -185,9 +185,9 @@ async fn what_is_wrong_with_one_group_is_no_outage_and_keeps_no_other_back() {
         place.table.take(&place.accounts(&format!("p{n}")).await.unwrap(), &need(1)).unwrap().settle(spent(1));
     }
     place.table.write(place.at).await.unwrap_err();
-    let n_left = place.table.books.n_listed();
+    let n_left = place.table.held.books.n_listed();
     assert!((1..=250).contains(&n_left), "{n_left} are left");
-    assert!(!place.table.books.is_failing());
+    assert!(!place.table.held.books.is_failing());
     place.table.write(place.at).await.unwrap();
-    assert_eq!(place.table.books.n_listed(), 0);
+    assert_eq!(place.table.held.books.n_listed(), 0);
 }
