@@ -1,10 +1,14 @@
-"""What the tests of all SDKs for Python share: the upstream, a gateway with virtual keys, and a marker that is unique to each test."""
+"""What the tests in Python share: the upstreams, gateways in front of them, and a marker that is unique to each test."""
 
 import os
 import uuid
 
 import harness
 import pytest
+from settled import Settled
+
+# A reply ends when it is durable, and a recall takes the time that it needs: what is tested is what is shown, not how fast.
+UNHURRIED = f"{harness.PATIENT}\n[store]\nacknowledge_wait_ms = 10000\n"
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +39,26 @@ def virtual(upstream):
 def marker():
     """A word that stands in this test's requests only."""
     return f"marker{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def mock():
+    """The address of `backstory mock`."""
+    running = harness.Process([harness.BINARY, "mock", "--listen", "127.0.0.1:0"])
+    yield running.url
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def gateway(mock):
+    """The address of a gateway in front of the mock, with a memory of this test alone."""
+    running = harness.Gateway(upstream=mock, config=UNHURRIED)
+    yield running.url
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def settled(gateway):
+    """An address that answers once the gateway has learned from all that it was told."""
+    with Settled(gateway) as url:
+        yield url

@@ -56,7 +56,8 @@ def main():
             upstream.kill()
     if stopped != [0, 0, 0]:
         sys.exit(f"a gateway did not end well on SIGTERM: exit codes {stopped}")
-    run("what docs/ shows", [sys.executable, "-B", "-m", "pytest", "-q", "-rs", "-o", cache, str(HERE / "pages")])
+    documented = [str(HERE / "pages"), str(HERE / "agents")]
+    run("what docs/ shows", [sys.executable, "-B", "-m", "pytest", "-q", "-rs", "-o", cache, *documented])
     run("kill -9", [sys.executable, "-B", str(HERE / "python" / "crash.py")])
     run("real embedding models", [sys.executable, "-B", str(HERE / "real-embedders" / "doctor.py")])
     run("a real small model", [sys.executable, "-B", str(HERE / "real-model" / "two_conversations.py")])

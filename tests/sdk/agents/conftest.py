@@ -1,0 +1,7 @@
+"""A mock as upstream, and a gateway with a memory of its own for each agent."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from fixtures import gateway, mock, settled  # noqa: E402, F401
