@@ -13,5 +13,8 @@ from fixtures import gateway, mock, settled  # noqa: E402, F401
 @pytest.fixture
 def apis(gateway):  # noqa: F811
     """The APIs with memory that this gateway has beside chat completions."""
-    probe = {"model": "mock", "input": "Hello?"}
-    return {"responses"} if "x-backstory-memory" in harness.reply_headers(f"{gateway}/v1/responses", probe) else set()
+    probes = {
+        "responses": {"model": "mock", "input": "Hello?"},
+        "messages": {"model": "mock", "max_tokens": 50, "messages": [{"role": "user", "content": "Hello?"}]},
+    }
+    return {name for name, body in probes.items() if "x-backstory-memory" in harness.reply_headers(f"{gateway}/v1/{name}", body)}

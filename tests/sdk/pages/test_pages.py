@@ -15,6 +15,8 @@ CACHE = ROOT / ".cache"
 PAGES = {page.name: page.read_text() for page in sorted(DOCS.glob("*.md"))}
 # The environment, under .cache/, in which a page's program runs.
 ENVIRONMENTS = {
+    ("anthropic-sdk.md", "js"): "sdk-anthropic-js",
+    ("anthropic-sdk.md", "python"): "sdk-anthropic",
     ("curl.md", "sh"): None,
     ("langchain.md", "js"): "sdk-langchain-js",
     ("langchain.md", "python"): "sdk-langchain",
@@ -48,7 +50,9 @@ def command(page, language, folder):
 @pytest.mark.parametrize(("page", "language"), ENVIRONMENTS, ids=lambda value: value.removesuffix(".md"))
 def test_a_page_does_what_it_says(page, language, gateway, settled, apis, tmp_path):
     run, file = command(page, language, tmp_path)
-    program = markdown.programs(PAGES[page], apis)[language]
+    program = markdown.programs(PAGES[page], apis).get(language)
+    if program is None:
+        pytest.skip("this gateway has no memory for the API that the page is about")
     wait = WAIT[language].format(url=settled)
     file.write_text("".join(block + wait for block in program.blocks).replace("http://127.0.0.1:8080", gateway))
     done = subprocess.run([*run, str(file)], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
@@ -59,7 +63,7 @@ def test_a_page_does_what_it_says(page, language, gateway, settled, apis, tmp_pa
 
 
 def test_every_program_of_every_page_is_run():
-    found = {(page, language) for page, text in PAGES.items() for language in markdown.programs(text, {"responses"})}
+    found = {(page, language) for page, text in PAGES.items() for language in markdown.programs(text, {"responses", "messages"})}
     assert found == set(ENVIRONMENTS)
 
 
