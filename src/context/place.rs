@@ -3,7 +3,7 @@
 //! The profile, and the digest behind it, stand at the end of the client's own first system message; the recollection at
 //! the head of the newest user message. Never a second system message, never a changed byte before the place of insertion.
 
-use crate::wire::{ChatRequest, Content, Patches, Role, Span, encode_string, scan};
+use crate::wire::{ChatRequest, Content, Dialect, Patches, Role, Span, encode_string, scan};
 
 use super::policy::SystemRole;
 
@@ -27,10 +27,11 @@ pub(super) fn profile_place(request: &ChatRequest, first_kept: usize, role: Syst
     if messages.first().is_some_and(|m| m.role.is_instruction() && takes_text(m.content)) {
         return Some(Place::End(0));
     }
-    let new = match role {
-        SystemRole::FirstUser => None,
-        SystemRole::System => Some(Role::System),
-        SystemRole::Developer => Some(Role::Developer),
+    let new = match (request.dialect(), role) {
+        // `system` is a parameter of every model there, not a message that a template may refuse.
+        (Dialect::Messages, _) | (Dialect::Chat, SystemRole::System) => Some(Role::System),
+        (Dialect::Chat, SystemRole::Developer) => Some(Role::Developer),
+        (Dialect::Chat, SystemRole::FirstUser) => None,
     };
     if let Some(role) = new
         && !messages.iter().any(|m| m.role.is_instruction())
@@ -105,7 +106,18 @@ pub(super) fn remove(request: &ChatRequest, first_kept: usize, patches: &mut Pat
             at += 1;
         }
         // The newest turn always stays, so something follows, and the comma before it goes along.
-        patches.remove(Span::new(messages[from].span.start, messages[at].span.start));
+        match messages[at].opening {
+            None => patches.remove(Span::new(messages[from].span.start, messages[at].span.start)),
+            // Of the client's message that is cut in two, what opens it stays.
+            Some(opening) => {
+                if messages[from].span.start < opening.start {
+                    patches.remove(Span::new(messages[from].span.start, opening.start));
+                }
+                patches.remove(Span::new(opening.end, messages[at].span.start));
+                // The comma that parted the halves.
+                patches.remove(Span::new(messages[at].span.start, messages[at].span.start + 1));
+            }
+        }
     }
 }
 

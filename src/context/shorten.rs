@@ -2,9 +2,7 @@
 //! results of tools before anything is cut (`profile = "task"`).
 
 use crate::tokens::{Counter, Rules};
-use crate::wire::{
-    ChatRequest, Content, Message, Part, PartKind, Patches, Role, Span, decode_lossy, encode_string, scan,
-};
+use crate::wire::{ChatRequest, Content, Message, Patches, Role, Span, decode_lossy, encode_string};
 
 /// Texts below this are left alone: shortening them saves little and hurts much.
 const MIN_TOKENS: usize = 128;
@@ -106,10 +104,13 @@ pub(super) fn tool_results(request: &ChatRequest, text: &str, (counter, rules): 
 fn literals(text: &str, message: &Message) -> Vec<Span> {
     match message.content {
         Content::Text(span) => vec![span],
-        Content::Parts(span) => scan::elements(text, span)
-            .map(|span| Part::read(text, span))
+        // The words beside what the model signed are left alone as well.
+        Content::Parts(_) if message.signed => Vec::new(),
+        Content::Parts(_) => message
+            .parts(text)
+            .flat_map(|part| part.texts(text))
             .filter(|part| !part.cache_control)
-            .filter_map(|part| if let PartKind::Text(span) = part.kind { Some(span) } else { None })
+            .map(|part| part.literal)
             .collect(),
         Content::Absent | Content::Null(_) | Content::Other(_) => Vec::new(),
     }

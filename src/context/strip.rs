@@ -28,7 +28,18 @@ pub(super) fn find(request: &ChatRequest, text: &str) -> Vec<Fenced> {
     for (at, message) in request.messages().iter().enumerate() {
         match message.content {
             Content::Text(literal) => found.extend(fenced(at, text, literal)),
-            Content::Parts(array) => found.extend(in_parts(at, text, array)),
+            Content::Parts(array) => {
+                found.extend(in_parts(at, text, array));
+                for part in message.parts(text) {
+                    match part.kind {
+                        PartKind::ToolResult(Some(content)) if content.of(text).starts_with('"') => {
+                            found.extend(fenced(at, text, content));
+                        }
+                        PartKind::ToolResult(Some(content)) => found.extend(in_parts(at, text, content)),
+                        _ => {}
+                    }
+                }
+            }
             Content::Absent | Content::Null(_) | Content::Other(_) => {}
         }
     }
@@ -120,6 +131,15 @@ mod tests {
         }
         let body: Value = serde_json::from_slice(&patches.apply(request.body())).unwrap();
         body["messages"][0]["content"].clone()
+    }
+
+    #[test]
+    fn results_of_tools_lose_it_too() {
+        let block = "<backstory-notes>\n- x\n</backstory-notes>";
+        let result = |content: Value| json!([{"type": "tool_result", "tool_use_id": "t", "content": content}]);
+        assert_eq!(stripped(result(json!(format!("{block}\n\n42")))), result(json!("42")));
+        let text = |text: &str| json!({"type": "text", "text": text});
+        assert_eq!(stripped(result(json!([text(block), text("42")]))), result(json!([text("42")])));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a fit promises, over whole requests.
 
+mod messages;
+
 use std::collections::HashSet;
 
 use bytes::Bytes;
@@ -37,10 +39,13 @@ fn notes() -> Notes {
 
 /// Fits as a gateway would, with everything fresh.
 fn run(body: &str, notes: &Notes, target: &Target, policy: &Policy) -> Result<Fitted, FitError> {
-    let request = decode(body);
-    let chain = chain(&Scope::new("t", "n", "s"), &request);
+    run_request(&decode(body), notes, target, policy)
+}
+
+fn run_request(request: &ChatRequest, notes: &Notes, target: &Target, policy: &Policy) -> Result<Fitted, FitError> {
+    let chain = chain(&Scope::new("t", "n", "s"), request);
     fit(&FitInput {
-        request: &request,
+        request,
         chain: Some(&chain),
         notes,
         target,

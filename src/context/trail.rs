@@ -173,12 +173,15 @@ fn link(keys: &RandomState, bytes: &[u8], tokens: usize) -> Link {
     Link { hash: keys.hash_one(bytes), bytes: small(bytes.len()), tokens: small(tokens) }
 }
 
+/// What of a request stands before the messages in the prompt, in any dialect.
+const HEAD: [&str; 5] = ["tools", "functions", "response_format", "output_format", "output_config"];
+
 fn head(sent: &Sent<'_>, keys: &RandomState) -> Link {
     let text = sent.request.text();
     let mut hasher = keys.build_hasher();
     let mut bytes = 0;
     for member in sent.request.members() {
-        if matches!(member.key.of(text), "tools" | "functions" | "response_format") {
+        if HEAD.contains(&member.key.of(text)) {
             member.value.of(text).hash(&mut hasher);
             bytes += member.value.len();
         }

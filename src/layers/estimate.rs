@@ -15,6 +15,8 @@ const REPLY_SHARE: u64 = 4;
 const BYTES_PER_TOKEN: u64 = 3;
 /// Bytes that are one token at most: long words of a common language.
 const MOST_BYTES_PER_TOKEN: u64 = 16;
+/// How the data of pictures and files begins that Anthropic takes.
+const BASE64_DATA: &[u8] = br#""data":""#;
 /// What a picture or a file is taken to need, however many bytes it has.
 const MEDIA: u64 = 2_000;
 
@@ -95,13 +97,15 @@ fn parts(chat: &ChatRequest) -> impl Iterator<Item = &str> {
 fn part_tokens(content: &[u8]) -> u64 {
     let mut text = content.len() as u64;
     let mut media = 0;
-    for at in memmem::find_iter(content, b";base64,") {
+    for at in memmem::find_iter(content, b";base64,").chain(memmem::find_iter(content, BASE64_DATA)) {
         let rest = &content[at..];
+        let rest = rest.strip_prefix(BASE64_DATA).unwrap_or(rest);
         text = text.saturating_sub(memchr::memchr(b'"', rest).unwrap_or(rest.len()) as u64);
         media += MEDIA;
     }
     // A picture behind an address costs as much.
-    media = media.max(MEDIA * memmem::find_iter(content, br#""image_url":{"#).count() as u64);
+    let addresses = [br#""image_url":{"#.as_slice(), br#""type":"image""#];
+    media = media.max(addresses.iter().map(|mark| MEDIA * memmem::find_iter(content, mark).count() as u64).sum());
     text / BYTES_PER_TOKEN + media
 }
 

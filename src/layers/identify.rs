@@ -8,7 +8,7 @@ use crate::access::{BodyNames, Subjects, identify};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{Policies, Profile};
 use crate::exchange::{Call, Decoded, Identity, Payload, Principal, Progress, SubjectSource, Switch};
-use crate::wire::Role;
+use crate::wire::{Role, without_session};
 
 /// Finds out whose memory a request touches; refuses with 403 a header that the key may not use.
 #[derive(Debug)]
@@ -78,11 +78,12 @@ impl Identify {
 impl BodyNames for Payload {
     fn name(&self, source: SubjectSource) -> Option<Cow<'_, str>> {
         let request = self.chat()?;
-        match source {
+        let named = match source {
             SubjectSource::Header => None,
             SubjectSource::MetadataUserId => request.get_nested_string("metadata", "user_id"),
             SubjectSource::SafetyIdentifier => request.get_string("safety_identifier"),
             SubjectSource::User => request.get_string("user"),
-        }
+        }?;
+        Some(without_session(&named).map_or(named, Cow::Owned))
     }
 }

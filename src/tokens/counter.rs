@@ -1,6 +1,6 @@
 //! The counter: counts with a memory of what it has counted.
 
-use crate::wire::{ChatRequest, Message, Span, scan};
+use crate::wire::{ChatRequest, Dialect, Message, Span, scan};
 
 use super::cache::Cache;
 use super::encoding::{Encoding, Rules};
@@ -112,8 +112,7 @@ impl Counter {
                     count.tools +=
                         self.cache.get_or(TOOLS | rules.domain(), json, || tools::count(rules, text, member.value));
                 }
-                // The default format, `{"type":"text"}`, is not shown to the model.
-                "response_format" if kind_of(text, member.value).is_some_and(|kind| kind != r#""text""#) => {
+                key if is_format(request.dialect(), text, key, member.value) => {
                     count.response_format =
                         self.cache.get_or(FORMAT | rules.domain(), json, || message::raw(rules, text, member.value));
                 }
@@ -122,6 +121,16 @@ impl Counter {
         }
         count.total = count.fixed() + count.messages.iter().map(|&n| n as usize).sum::<usize>();
         count
+    }
+}
+
+/// Whether a member holds the form of the answer, which the model is shown. The default one, `{"type":"text"}`, is not.
+fn is_format(dialect: Dialect, text: &str, key: &str, value: Span) -> bool {
+    match (dialect, key) {
+        (Dialect::Chat, "response_format") => kind_of(text, value).is_some_and(|kind| kind != r#""text""#),
+        (Dialect::Messages, "output_format") => value.of(text).starts_with('{'),
+        (Dialect::Messages, "output_config") => scan::member(text, value, "format").is_some(),
+        _ => false,
     }
 }
 

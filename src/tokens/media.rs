@@ -11,6 +11,11 @@ pub(super) fn image_size(url: &str) -> Option<Size> {
     if !head.ends_with(";base64") {
         return None;
     }
+    image_size_of(payload)
+}
+
+/// Returns the size of an image in base64; `None` for what is no PNG, JPEG, GIF or WebP.
+pub(super) fn image_size_of(payload: &str) -> Option<Size> {
     let bytes = decode_base64(payload, 64);
     match bytes.as_slice() {
         [0x89, b'P', b'N', b'G', ..] => Some(Size { width: be32(&bytes, 16)?, height: be32(&bytes, 20)? }),

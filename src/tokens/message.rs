@@ -6,7 +6,7 @@
 use crate::wire::{Content, Message, Part, PartKind, Role, Span, decode_lossy, scan};
 
 use super::encoding::Rules;
-use super::media::{audio_tokens, image_size, opaque_tokens};
+use super::media::{audio_tokens, image_size, image_size_of, opaque_tokens};
 
 /// What every message costs beside its values.
 const PER_MESSAGE: usize = 3;
@@ -67,10 +67,31 @@ fn part(rules: Rules, text: &str, part: &Part) -> usize {
             let detail = detail.map(|span| decode_lossy(span.of(text)));
             rules.images.tokens(url.as_deref().and_then(image_size), detail.as_deref())
         }
+        PartKind::ImageData(data) => rules.images.tokens(image_size_of(data.of(text).trim_matches('"')), None),
         PartKind::Audio => audio_tokens(part.span.len()),
         PartKind::File => opaque_tokens(part.span.len()),
+        PartKind::ToolUse { name, input } => {
+            PER_CALL + [name, input].into_iter().flatten().map(|span| literal(rules, text, span)).sum::<usize>()
+        }
+        PartKind::ToolResult(content) => PER_CALL + content.map_or(0, |span| nested(rules, text, span)),
+        // Signatures are not read by the model; of what is encrypted nobody knows, so it counts by its length.
+        PartKind::Thinking(span) => literal(rules, text, span),
+        PartKind::RedactedThinking => opaque_tokens(part.span.len()),
         PartKind::Other => raw(rules, text, part.span),
     }
+}
+
+/// What stands in a tool's result: a string, or parts, which hold no results themselves.
+fn nested(rules: Rules, text: &str, content: Span) -> usize {
+    if !content.of(text).starts_with('[') {
+        return literal(rules, text, content);
+    }
+    let parts = scan::elements(text, content).map(|span| Part::read(text, span));
+    let one = |part: Part| match part.kind {
+        PartKind::ToolResult(_) => raw(rules, text, part.span),
+        _ => self::part(rules, text, &part),
+    };
+    parts.map(one).sum()
 }
 
 fn tool_call(rules: Rules, text: &str, call: Span) -> usize {

@@ -30,7 +30,7 @@ pub(super) fn count(rules: Rules, text: &str, tools: Span) -> usize {
 fn tool_tokens(rules: Rules, text: &str, tool: Span) -> usize {
     let function = match scan::member(text, tool, "function") {
         Some(function) => function,
-        None if scan::member(text, tool, "parameters").is_some() => tool,
+        None if schema_of(text, tool).is_some() => tool,
         // A tool of another type: nobody says how it is shown, so it counts as written.
         None => return message::raw(rules, text, tool),
     };
@@ -41,8 +41,13 @@ fn tool_tokens(rules: Rules, text: &str, tool: Span) -> usize {
     let mut line = string(text, function, "name");
     line.push(':');
     line.push_str(without_stop(&string(text, function, "description")));
-    let parameters = scan::member(text, function, "parameters").map_or(0, |s| schema(rules, text, s, 0));
+    let parameters = schema_of(text, function).map_or(0, |s| schema(rules, text, s, 0));
     start + tokens(rules, &line) + parameters
+}
+
+/// The schema of what a function takes: OpenAI's `parameters`, Anthropic's `input_schema`.
+fn schema_of(text: &str, function: Span) -> Option<Span> {
+    ["parameters", "input_schema"].iter().find_map(|key| scan::member(text, function, key))
 }
 
 /// What stands below a schema: its properties, items, alternatives and definitions.

@@ -49,7 +49,9 @@ fn offers_tools(chat: &ChatRequest) -> bool {
 
 fn has_images(chat: &ChatRequest) -> bool {
     let with_parts = chat.messages().iter().filter(|message| matches!(message.content, Content::Parts(_)));
-    with_parts.flat_map(|message| chat.parts(message)).any(|part| matches!(part.kind, PartKind::Image { .. }))
+    with_parts
+        .flat_map(|message| chat.parts(message))
+        .any(|part| matches!(part.kind, PartKind::Image { .. } | PartKind::ImageData(_)))
 }
 
 impl When {

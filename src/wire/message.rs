@@ -101,6 +101,13 @@ pub struct Message {
     pub refusal: Option<Span>,
     /// `cache_control` on the message itself.
     pub cache_control: bool,
+    /// Its content has `tool_use` blocks, as Anthropic's have: they are tool calls.
+    pub tool_uses: bool,
+    /// Its content has parts that the model signed: the texts beside them are not edited.
+    pub signed: bool,
+    /// It is the second half of what the client sent as one message: from here to there the body opens that one, and stays when the
+    /// first half goes.
+    pub opening: Option<Span>,
 }
 
 /// One tool call of a message.
@@ -126,10 +133,25 @@ pub enum PartKind {
         /// `low`, `high` or `auto`.
         detail: Option<Span>,
     },
+    /// An image in base64 (Anthropic's `image`): the literal of its data.
+    ImageData(Span),
     /// `input_audio`.
     Audio,
-    /// `file`.
+    /// `file` and `document`.
     File,
+    /// `tool_use`: a tool call; its name and its input.
+    ToolUse {
+        /// The name literal.
+        name: Option<Span>,
+        /// The input, an object.
+        input: Option<Span>,
+    },
+    /// `tool_result`; its content is a string or an array of parts.
+    ToolResult(Option<Span>),
+    /// What the model thought; the span is the string literal. It is signed, and never edited.
+    Thinking(Span),
+    /// What the model thought, encrypted.
+    RedactedThinking,
     /// A part type that we do not know; passed on as it is.
     Other,
 }
@@ -170,6 +192,9 @@ impl Message {
             tool_call_id: None,
             refusal: None,
             cache_control: false,
+            tool_uses: false,
+            signed: false,
+            opening: None,
         }
     }
 
@@ -197,37 +222,44 @@ impl Message {
         Some(message)
     }
 
-    /// Whether the message asks for tools: `tool_calls` with at least one, or `function_call`.
+    /// Whether the message asks for tools: `tool_calls` with at least one, `function_call` or a `tool_use` block.
     #[must_use]
     pub fn calls_tools(&self) -> bool {
-        self.function_call.is_some() || self.tool_calls.is_some_and(|s| s.len() > 2)
+        self.tool_uses || self.function_call.is_some() || self.tool_calls.is_some_and(|s| s.len() > 2)
     }
 
     /// Iterates over its tool calls, the legacy one last.
     pub fn calls<'a>(&self, body: &'a str) -> impl Iterator<Item = Call> + use<'a> {
         let legacy = self.function_call.map(|span| Call { span, id: None });
-        scan::elements(body, self.tool_calls.unwrap_or_default()).map(|call| Call::read(body, call)).chain(legacy)
+        let blocks = if self.tool_uses { self.part_spans(body) } else { scan::elements(body, Span::default()) };
+        let blocks = blocks.filter(|block| Part::type_of(body, *block) == Some(r#""tool_use""#));
+        let blocks = blocks.map(|span| Call { span, id: scan::member(body, span, "id") });
+        let calls = scan::elements(body, self.tool_calls.unwrap_or_default()).map(|call| Call::read(body, call));
+        calls.chain(legacy).chain(blocks)
     }
 
-    /// Iterates over its content parts; none unless its content is an array.
-    pub fn parts<'a>(&self, body: &'a str) -> impl Iterator<Item = Part> + use<'a> {
+    fn part_spans<'a>(&self, body: &'a str) -> scan::Elements<'a> {
         let span = match self.content {
             Content::Parts(span) => span,
             _ => Span::default(),
         };
-        scan::elements(body, span).map(|span| Part::read(body, span))
+        scan::elements(body, span)
     }
 
-    /// Returns its text: its string, or its text parts joined by line feeds. Lone surrogates are replaced.
+    /// Iterates over its content parts; none unless its content is an array.
+    pub fn parts<'a>(&self, body: &'a str) -> impl Iterator<Item = Part> + use<'a> {
+        self.part_spans(body).map(|span| Part::read(body, span))
+    }
+
+    /// Returns its text: its string, or its text parts joined by line feeds, those in results of tools among them. Lone surrogates are
+    /// replaced.
     #[must_use]
     pub fn text<'a>(&self, body: &'a str) -> Cow<'a, str> {
         if let Content::Text(span) = self.content {
             return decode_lossy(span.of(body));
         }
-        let mut texts = self.parts(body).filter_map(|part| match part.kind {
-            PartKind::Text(span) => Some(decode_lossy(span.of(body))),
-            _ => None,
-        });
+        let mut texts =
+            self.parts(body).flat_map(|part| part.texts(body)).map(|text| decode_lossy(text.literal.of(body)));
         let first = texts.next().unwrap_or_default();
         match texts.next() {
             None => first,
@@ -251,12 +283,26 @@ impl Call {
     }
 }
 
+/// A text in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartText {
+    /// The string literal.
+    pub literal: Span,
+    /// Whether the part that it is in carries `cache_control`.
+    pub cache_control: bool,
+}
+
 impl Part {
+    /// The literal of the type of the part under `span`.
+    pub(super) fn type_of(text: &str, span: Span) -> Option<&str> {
+        scan::member(text, span, "type").map(|kind| kind.of(text))
+    }
+
     /// Reads the part under `span`.
     #[must_use]
     pub fn read(text: &str, span: Span) -> Self {
         let get = |key: &str| scan::member(text, span, key);
-        let kind = match get("type").map(|s| s.of(text)) {
+        let kind = match Self::type_of(text, span) {
             Some(r#""text""# | r#""input_text""#) => {
                 get("text").filter(|s| s.of(text).starts_with('"')).map_or(PartKind::Other, PartKind::Text)
             }
@@ -272,9 +318,51 @@ impl Part {
             },
             Some(r#""input_audio""#) => PartKind::Audio,
             Some(r#""file""#) => PartKind::File,
+            Some(r#""image""#) => image_block(text, get("source")),
+            Some(r#""document""#) => document_block(text, get("source")),
+            Some(r#""tool_use""#) => PartKind::ToolUse { name: get("name"), input: get("input") },
+            Some(r#""tool_result""#) => PartKind::ToolResult(get("content")),
+            Some(r#""thinking""#) => get("thinking").map_or(PartKind::Other, PartKind::Thinking),
+            Some(r#""redacted_thinking""#) => PartKind::RedactedThinking,
             _ => PartKind::Other,
         };
         let cache_control = get("cache_control").is_some_and(|s| s.of(text) != "null");
         Self { span, kind, cache_control }
+    }
+
+    /// Iterates over its texts: its own, or those of a tool's result.
+    pub fn texts<'a>(&self, body: &'a str) -> impl Iterator<Item = PartText> + use<'a> {
+        let (own, array) = match self.kind {
+            PartKind::Text(literal) => (Some(literal), None),
+            PartKind::ToolResult(Some(content)) if content.of(body).starts_with('"') => (Some(content), None),
+            PartKind::ToolResult(content) => (None, content),
+            _ => (None, None),
+        };
+        let within = scan::elements(body, array.unwrap_or_default()).filter_map(|span| {
+            let part = Self::read(body, span);
+            let PartKind::Text(literal) = part.kind else { return None };
+            Some(PartText { literal, cache_control: part.cache_control })
+        });
+        let outer = self.cache_control;
+        own.map(|literal| PartText { literal, cache_control: outer })
+            .into_iter()
+            .chain(within.map(move |text| PartText { cache_control: text.cache_control || outer, ..text }))
+    }
+}
+
+/// An image as Anthropic writes it: `{"type":"base64","media_type","data"}`, or `{"type":"url","url"}`.
+fn image_block(text: &str, source: Option<Span>) -> PartKind {
+    let get = |key| scan::member(text, source?, key);
+    match get("data") {
+        Some(data) if data.of(text).starts_with('"') => PartKind::ImageData(data),
+        _ => PartKind::Image { url: get("url"), detail: None },
+    }
+}
+
+/// A document as Anthropic writes it. One that is text, or made of parts, is read as it is written.
+fn document_block(text: &str, source: Option<Span>) -> PartKind {
+    match source.and_then(|source| Part::type_of(text, source)) {
+        Some(r#""text""# | r#""content""#) => PartKind::Other,
+        _ => PartKind::File,
     }
 }

@@ -82,11 +82,18 @@ pub fn members(text: &str, span: Span) -> Members<'_> {
 }
 
 /// Returns the elements of the array under `span`, in order; none when it is not an array.
+///
+/// A span may hold a part of an array: from its bracket to the end of any element, or from any of its commas on.
 #[must_use]
 pub fn elements(text: &str, span: Span) -> Elements<'_> {
     let bytes = &text.as_bytes()[..span.end.min(text.len())];
     let at = skip_space(bytes, span.start);
-    let at = if bytes.get(at) == Some(&b'[') { at + 1 } else { bytes.len() };
+    let at = match bytes.get(at) {
+        Some(b'[') => at + 1,
+        // A value never begins with a comma.
+        Some(b',') => at,
+        _ => bytes.len(),
+    };
     Elements { bytes, at }
 }
 
@@ -245,6 +252,15 @@ mod tests {
         assert_eq!(found, ["1e3", r#""a\\""#, "[[]]", r#"{"k":"[,]"}"#, "true"]);
         assert_eq!(elements("[ ]", whole("[ ]")).count(), 0);
         assert_eq!(elements("{}", whole("{}")).count(), 0);
+    }
+
+    #[test]
+    fn a_part_of_an_array_has_its_own_elements() {
+        let text = r#"[ {"a":1} , 2 , "x"]"#;
+        let of = |start, end| elements(text, Span::new(start, end)).map(|s| s.of(text)).collect::<Vec<_>>();
+        assert_eq!(of(0, text.find(" ,").unwrap()), [r#"{"a":1}"#]);
+        assert_eq!(of(text.rfind(',').unwrap(), text.len()), [r#""x""#]);
+        assert_eq!(of(text.find(',').unwrap(), text.len()), ["2", r#""x""#]);
     }
 
     #[test]

@@ -189,7 +189,12 @@ impl Entry {
 /// messages (how tool schemas are shown differs by provider).
 fn teaches(request: &ChatRequest, report: &Report, correction: Correction) -> bool {
     let text = request.text();
-    let is_text = |span| matches!(Part::read(text, span).kind, PartKind::Text(_) | PartKind::Refusal(_));
+    let is_plain = |span| matches!(Part::read(text, span).kind, PartKind::Text(_) | PartKind::Refusal(_));
+    let is_text = |span| match Part::read(text, span).kind {
+        PartKind::Text(_) | PartKind::Refusal(_) | PartKind::ToolUse { .. } => true,
+        PartKind::ToolResult(content) => content.is_none_or(|content| scan::elements(text, content).all(is_plain)),
+        _ => false,
+    };
     let all_text = request.messages().iter().all(|message| match message.content {
         Content::Parts(span) => scan::elements(text, span).all(is_text),
         Content::Absent | Content::Null(_) | Content::Text(_) => true,
