@@ -12,6 +12,7 @@ mod id;
 mod near;
 mod random;
 mod secret;
+mod trace_parent;
 
 pub use clock::{Clock, ManualClock, SystemClock, Time, millis};
 pub use error::{ErrorKind, GatewayError};
@@ -20,3 +21,4 @@ pub use id::{EpisodeId, ExchangeId, FactId, KeyId, ParseIdError, ProposalId, Req
 pub use near::near;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use secret::{Secret, constant_time_eq};
+pub use trace_parent::{ParseTraceParentError, TraceParent};
