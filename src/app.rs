@@ -3,6 +3,7 @@
 mod ask;
 mod build;
 mod embed;
+mod export;
 mod keep;
 mod keys;
 mod learn;
@@ -25,6 +26,7 @@ use tokio_util::task::TaskTracker;
 
 pub use build::{BuildError, Parts, build, policies, policy_changes, recall_config};
 pub use embed::embedder;
+pub use export::{Exporting, collector, export};
 pub use routing::{headers, reach};
 
 use crate::access::{Keys, LimitTable, StoredKeys, Subjects};

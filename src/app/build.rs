@@ -60,6 +60,16 @@ pub enum BuildError {
     /// The embedding model cannot be used.
     #[error("the embedding model cannot be used: {0}")]
     Embedder(String),
+    /// The OpenTelemetry collector cannot be set up.
+    #[error(
+        "telemetry cannot be sent to {endpoint}: {reason}; look at [telemetry] otlp_endpoint, otlp_headers and otlp_ca_file"
+    )]
+    Collector {
+        /// Its address.
+        endpoint: String,
+        /// Why.
+        reason: String,
+    },
     /// A provider cannot be set up.
     #[error("provider `{name}`: {reason}")]
     Provider {
@@ -253,6 +263,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     });
     metrics.targets.declare(routes.targets().map(|target| target.label.as_str()));
     metrics.books.declare(routes.targets().map(|target| target.label.as_str()));
+    metrics.gen_ai.declare(routes.targets().map(|target| target.label.as_str()));
     let learned_of_targets = Learned::new(Arc::clone(&metrics.targets));
     if degraded.is_none() {
         if let Err(error) = learned_of_targets.load(&*store).await {

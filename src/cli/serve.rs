@@ -8,15 +8,18 @@ use clap::Args;
 use tokio::net::TcpListener;
 
 use super::{ConfigArgs, asked_to_stop, complain, say};
-use crate::app::{App, Parts, build};
+use crate::app::{App, Exporting, Parts, build, export};
 use crate::base::{SystemClock, SystemRandom};
 use crate::config::{Config, Env, SystemEnv};
 use crate::server::{Drained, Front, serve};
 use crate::telemetry;
+use crate::telemetry::otlp::Traces;
 use crate::upstream::Auth;
 
 /// How long the background work may take to end after the replies have.
 const HALT_SECONDS: u64 = 10;
+/// How long the last spans and numbers may take to be sent after that.
+const FLUSH_SECONDS: u64 = 3;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -35,7 +38,9 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
         }
     };
     let wanted = SystemEnv.var("BACKSTORY_LOG");
-    if telemetry::init(config.telemetry.log, &config.telemetry.level, wanted.as_deref()).is_err() {
+    let otlp = config.telemetry.otlp.as_ref();
+    let traces = otlp.map(|otlp| Traces::new(otlp.sample, Arc::new(SystemRandom)));
+    if telemetry::init(config.telemetry.log, &config.telemetry.level, wanted.as_deref(), traces.as_ref()).is_err() {
         complain("a log is installed already; using it");
     }
     let listener = match TcpListener::bind(config.server.listen).await {
@@ -57,6 +62,13 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let exporting = match otlp.zip(traces.as_ref()).map(|(otlp, traces)| export(&app, otlp, traces)).transpose() {
+        Ok(exporting) => exporting,
+        Err(error) => {
+            complain(&error.to_string());
+            return ExitCode::FAILURE;
+        }
+    };
     say(&banner(&config, &address.to_string()));
 
     let stop = app.stop.clone();
@@ -66,7 +78,7 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
         stop.cancel();
         asked_to_stop().await;
     };
-    let serving = serve_and_drain(&app, listener);
+    let serving = serve_and_drain(&app, listener, exporting);
     tokio::select! {
         drained = serving => {
             // Replies that had to be cut are a reason to look, not a failure of ours: what they said is recorded.
@@ -82,13 +94,18 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
     }
 }
 
-async fn serve_and_drain(app: &Arc<App>, listener: TcpListener) -> Drained {
+async fn serve_and_drain(app: &Arc<App>, listener: TcpListener, exporting: Option<Exporting>) -> Drained {
     let drained = serve(listener, Front::new(app), app.stop.clone(), app.settings.drain).await;
     // Replies have ended: what they left is committed before the process ends. What is not learned yet stays in the outbox.
     app.halt.cancel();
     app.tracker.close();
     if tokio::time::timeout(Duration::from_secs(HALT_SECONDS), app.tracker.wait()).await.is_err() {
         tracing::warn!("background work did not end in time; the outbox keeps what is left");
+    }
+    if let Some(exporting) = exporting
+        && !exporting.finish(Duration::from_secs(FLUSH_SECONDS)).await
+    {
+        tracing::warn!("the OpenTelemetry collector did not take what was left in time");
     }
     drained
 }

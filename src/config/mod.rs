@@ -24,6 +24,7 @@ mod retry;
 mod server;
 mod spending;
 mod store;
+mod telemetry;
 mod unsupported;
 mod words;
 
@@ -39,9 +40,10 @@ pub use memory::{Memory, MemoryRules};
 pub use model::{Model, Routing, Target, UnknownModels};
 pub use provider::{Provider, ProviderKind};
 pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank, RerankKind};
-pub use server::{Admin, Server, Telemetry, Tls};
+pub use server::{Admin, Server, Tls};
 pub use spending::Unpriced;
 pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
+pub use telemetry::{Otlp, Telemetry};
 
 use reader::{Reader, Section};
 
@@ -162,7 +164,7 @@ impl Config {
     pub fn load_with(path: Option<&Path>, env: &dyn Env, overrides: &Overrides) -> Result<Self, ConfigErrors> {
         let named = env.var("BACKSTORY_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
         let Some(path) = path.map(Path::to_path_buf).or(named) else {
-            return Self::build(Self::default(), Vec::new(), overrides);
+            return Self::build(Self::default(), Vec::new(), env, overrides);
         };
         let text = match env.file(&path) {
             Ok(text) if text.len() <= MAX_FILE_BYTES => text,
@@ -181,7 +183,7 @@ impl Config {
         let reader = Reader::new(env, path.parent().unwrap_or(Path::new("")));
         let mut config = reader.read(&table, Self::read);
         config.file = Some(path.to_path_buf());
-        Self::build(config, reader.into_errors(), overrides)
+        Self::build(config, reader.into_errors(), env, overrides)
     }
 
     /// The folder of the embedded store: `[store] data`, else the user's data folder for this application.
@@ -262,7 +264,13 @@ impl Config {
     }
 
     /// Applies the command line, then the rules that span sections.
-    fn build(mut config: Self, mut errors: Vec<ConfigError>, overrides: &Overrides) -> Result<Self, ConfigErrors> {
+    fn build(
+        mut config: Self,
+        mut errors: Vec<ConfigError>,
+        env: &dyn Env,
+        overrides: &Overrides,
+    ) -> Result<Self, ConfigErrors> {
+        config.telemetry = config.telemetry.with_environment(env);
         check::apply(&mut config, overrides, &mut errors);
         check::check(&config, &mut errors);
         if !errors.is_empty() {

@@ -125,7 +125,7 @@ fn read_ca(s: &mut Section<'_>) -> Option<String> {
     None
 }
 
-fn header_problem(name: &str, value: &str) -> Result<(), &'static str> {
+pub(super) fn header_problem(name: &str, value: &str) -> Result<(), &'static str> {
     let name = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| "is not a header name")?;
     if [http::header::HOST, http::header::CONTENT_LENGTH, http::header::TRANSFER_ENCODING, http::header::CONNECTION]
         .contains(&name)

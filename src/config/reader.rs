@@ -166,6 +166,16 @@ impl<'a> Section<'a> {
         out
     }
 
+    /// A table of free names and texts.
+    pub(super) fn texts(&mut self, key: &'static str) -> Vec<(String, String)> {
+        let path = self.at(key);
+        let values = self.named_values(key);
+        let section = Section::new(self.reader, path, None);
+        let texts =
+            values.into_iter().map(|(name, value)| Some((name.to_owned(), section.expanded(name, value, false)?)));
+        texts.flatten().collect()
+    }
+
     fn expanded(&self, key: &str, value: &Value, secret: bool) -> Option<String> {
         let Value::String(raw) = value else {
             let shown = if secret { None } else { Some(show(value)) };

@@ -1,13 +1,11 @@
-//! `[server]`, `[admin]` and `[telemetry]`.
+//! `[server]` and `[admin]`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::provider::http_url;
 use super::reader::Section;
 use crate::base::Secret;
-use crate::telemetry::LogFormat;
 
 const ADDRESS: &str = "an address and a port, as in \"127.0.0.1:8080\" or \"[::1]:8080\"";
 
@@ -106,41 +104,4 @@ impl Admin {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         Self { key: s.secret("key") }
     }
-}
-
-/// `[telemetry]`: logs and traces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Telemetry {
-    /// `otlp_endpoint`: where traces go; none = nowhere.
-    pub otlp_endpoint: Option<String>,
-    /// `log`: the form of the log on standard error.
-    pub log: LogFormat,
-    /// `level`: a filter, as in `info` or `backstory=debug,warn`; `BACKSTORY_LOG` wins over it.
-    pub level: String,
-}
-
-impl Default for Telemetry {
-    fn default() -> Self {
-        Self { otlp_endpoint: None, log: LogFormat::Text, level: "info".to_owned() }
-    }
-}
-
-impl Telemetry {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let default = Self::default();
-        let levels = "error, warn, info, debug, trace, off, or a filter, as in \"backstory=debug,warn\"";
-        let level = s.parsed("level", levels, |text| is_filter(text).then(|| text.to_owned()));
-        Self {
-            otlp_endpoint: http_url(s, "otlp_endpoint"),
-            log: s.choice("log", default.log, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
-            level: level.unwrap_or(default.level),
-        }
-    }
-}
-
-/// A bare word must be a level: as a filter any word would pass, and quietly silence the log.
-fn is_filter(text: &str) -> bool {
-    let is_level = |word: &str| ["error", "warn", "info", "debug", "trace", "off"].contains(&word);
-    let words_fit = text.split(',').all(|part| part.contains('=') || is_level(part.trim()));
-    words_fit && tracing_subscriber::EnvFilter::try_new(text).is_ok()
 }

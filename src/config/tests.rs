@@ -121,13 +121,14 @@ fn every_commented_key_of_the_example_file_can_be_used() {
     text = text
         .replace("\napi_keys =", "\n#")
         .replace("\nca_file =", "\n#")
+        .replace("\notlp_ca_file =", "\n#")
         .replace("\nalias =", "\n[[models.targets]]\nprice_input_per_million = 0.0\nprice_output_per_million = 0.0\n#");
     text = text.replace("\nkey_sha256 =", "\n#").replace("api_key = \"client\" ", "api_key = \"sk-1\" ");
     text = text.replace("api_key = \"${QDRANT_KEY}\"", "").replace("api_key = \"${RERANK_KEY}\"", "");
     let target = "[[models.targets]]\n";
     text = text.replace(target, &format!("{target}provider = \"upstream\"\nmodel = \"m\"\n"));
     text = text.replace("# provider = \"upstream\"", "#").replace("\nprovider = \"upstream\"   ", "\n#");
-    let env = MapEnv::with(&[("TEAM_KEY", "k"), ("TEAM", "t"), ("BACKSTORY_ADMIN_KEY", "a")]);
+    let env = MapEnv::with(&[("TEAM_KEY", "k"), ("TEAM", "t"), ("BACKSTORY_ADMIN_KEY", "a"), ("OTLP_TOKEN", "o")]);
     let config = load_with(&text, &env, &Overrides::default()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(config.keys.len(), 1);
     assert_eq!(config.models[0].targets[0].window, Some(128_000));
@@ -324,7 +325,7 @@ fn what_this_build_cannot_do_is_named() {
         [embeddings]\nengine='local'\npath='x'\n[telemetry]\notlp_endpoint='http://h'\n\
         [[providers]]\nname='p'\nkind='anthropic'\nbase_url='http://h'\n";
     let said = load(text).unwrap().unsupported();
-    assert_eq!(said.len(), 8, "{said:#?}");
+    assert_eq!(said.len(), 7, "{said:#?}");
 }
 
 #[test]

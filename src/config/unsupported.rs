@@ -31,10 +31,6 @@ impl Config {
             "extract.keep_exchanges_days: keeping raw exchanges is not supported yet; leave it out",
         );
         cannot(
-            self.telemetry.otlp_endpoint.is_some(),
-            "telemetry.otlp_endpoint: export of traces is not supported yet; leave it out",
-        );
-        cannot(
             !self.extract.window.is_zero() && self.extract.model.is_none(),
             "extract.window_seconds: rules learn at once; it needs a model beside them",
         );

@@ -41,12 +41,14 @@ macro_rules! label {
 
 // After the macro, which they use.
 mod asks;
+mod export;
 mod limits;
 mod memory;
 mod requests;
 mod vectors;
 
 pub use asks::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
+pub use export::{ExportOutcome, Signal, SpanOutcome};
 pub use limits::{Limit, LimitOf};
 pub use memory::{ExtractOutcome, ExtractReason, FactAction, LearnedAs, RecallOutcome, RerankOutcome, Swept};
 pub use requests::{AttemptOutcome, Direction, Outcome, OverflowOutcome, PromptPart, PromptTurn, Route};
@@ -92,6 +94,9 @@ mod tests {
         check::<EmbedOutcome>();
         check::<VectorOutcome>();
         check::<QuestionVector>();
+        check::<Signal>();
+        check::<ExportOutcome>();
+        check::<SpanOutcome>();
     }
 
     #[test]

@@ -17,12 +17,14 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::books::BookCounters;
+use super::gen_ai::GenAi;
 use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
     PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
 use super::labels::{EmbedOutcome, EmbedSide, Limit, LimitOf, QuestionVector, VectorOutcome};
+use super::labels::{ExportOutcome, Signal, SpanOutcome};
 use super::targets::TargetGauges;
 
 /// The content type of [`Metrics::render`].
@@ -208,6 +210,12 @@ pub struct Metrics {
     pub targets: Arc<TargetGauges>,
     /// What exchanges used, by target.
     pub books: BookCounters,
+    /// Calls of models, as the GenAI conventions count them.
+    pub gen_ai: GenAi,
+    /// Spans that were to be exported, by what became of them.
+    pub otlp_spans: Counters<SpanOutcome>,
+    /// Messages to the OpenTelemetry collector, by how they ended.
+    pub otlp_exports: Counters2<Signal, ExportOutcome>,
     /// Panics that were caught.
     pub panics: Counter,
     /// Questions of our own to models, by what they were for and how they ended.
@@ -340,6 +348,13 @@ impl Metrics {
             ),
             targets: Arc::new(TargetGauges::register(&mut r)),
             books: BookCounters::register(&mut r),
+            gen_ai: GenAi::register(&mut r),
+            otlp_spans: Counters::register(&mut r, "otlp_spans", "Spans to be exported, by what became of them"),
+            otlp_exports: Counters2::register(
+                &mut r,
+                "otlp_exports",
+                "Messages to the OpenTelemetry collector, by what is in them and how they ended",
+            ),
             panics: counter(&mut r, "panics", "Panics that were caught"),
             asks: Counters2::register(&mut r, "ask", "Questions of our own to models by purpose and how they ended"),
             ask_tokens: Counters2::register(&mut r, "ask_tokens", "Tokens of those questions and their answers"),
