@@ -262,6 +262,7 @@ fn finished(n: u128, scope: &Scope, all: &[&str]) -> Finished {
         reply: Some(said(Speaker::Assistant, format!("Here is what I found about question {n}. ").repeat(5))),
         complete: true,
         shown: vec![block.clone()],
+        trace: None,
     };
     let shown = Shown {
         exchange,

@@ -13,7 +13,7 @@ use http::HeaderMap;
 
 pub use limits::{Limits, Reserved, ReservedTokens};
 
-use crate::base::{ExchangeId, FactId, RequestId, Secret, Time};
+use crate::base::{ExchangeId, FactId, RequestId, Secret, Time, TraceParent};
 use crate::context::{Fitted, Notes, Policy, PolicyChanges, Report};
 use crate::conversation::Chain;
 use crate::memory::{Namespace, Scope, Sensitivity};
@@ -31,6 +31,8 @@ pub struct Stamp {
     pub at: Time,
     /// When it arrived, on the monotonic clock.
     pub started: Instant,
+    /// Its span, where spans are exported: what it leaves to be done points back to it.
+    pub trace: Option<TraceParent>,
 }
 
 /// Who asks: what a key stands for.
@@ -321,6 +323,12 @@ pub struct Sent {
     pub memory: u64,
     /// Tokens of the client's request that were not sent.
     pub cut: u64,
+    /// When it was sent.
+    pub begun: Instant,
+    /// What the GenAI conventions call the provider.
+    pub system: &'static str,
+    /// The span of the attempt, which ends with the reply.
+    pub span: tracing::Span,
 }
 
 impl Sent {

@@ -31,6 +31,7 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
         exchange: ExchangeId::generate(at, &*app.random),
         at,
         started: Instant::now(),
+        trace: None,
     };
     let (principal, credential) = app.keys.authenticate(headers).await?;
     let mut http = Request::new(Full::new(body));

@@ -11,7 +11,7 @@ use crate::jobs::{Decide, DecideArgs, FactSource, LearnObserver};
 use crate::memory::{Action, Fact, Schemas, Scope};
 use crate::recall::Recall;
 use crate::store::{Learned, ProposalStatus, StoreError};
-use crate::telemetry::{ExtractOutcome, ExtractReason, FactAction, Metrics, names};
+use crate::telemetry::{ExtractOutcome, ExtractReason, FactAction, Metrics, names, trace_context};
 
 /// The recall cache, as the write path sees it.
 pub(super) struct Cached {
@@ -79,6 +79,7 @@ pub(super) fn decide(
     Arc::new(move |args: DecideArgs<'_>| {
         let begun = Instant::now();
         let span = tracing::debug_span!(names::EXTRACT, backstory.exchange.id = %args.turn.exchange);
+        trace_context::link(&span, args.turn.trace);
         let mut learned = span.in_scope(|| {
             let decide = if rules { extract::decide } else { extract::decide_episodes };
             decide(&DecideInput {

@@ -90,7 +90,8 @@ impl Summaries for Bridge {
         self.summaries.want(&owner, session, covers, || {
             let chat = place.call.payload.chat()?;
             let material = Material::read(chat, place.chain, place.first_kept)?;
-            Some(Wish { owner: owner.clone(), session, material, candidates: before.to_vec() })
+            let trace = place.call.stamp.trace;
+            Some(Wish { owner: owner.clone(), session, material, candidates: before.to_vec(), trace })
         });
     }
 }

@@ -139,6 +139,7 @@ mod tests {
             reply: None,
             complete: true,
             shown: Vec::new(),
+            trace: None,
         }
     }
 

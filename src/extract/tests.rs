@@ -25,6 +25,7 @@ fn turn(user: &str, reply: &str) -> Turn {
         reply: (!reply.is_empty()).then(|| said(Speaker::Assistant, reply)),
         complete: true,
         shown: Vec::new(),
+        trace: None,
     }
 }
 

@@ -22,7 +22,7 @@ use self::memory::Memory;
 use self::work::Shop;
 use super::policy::Backoff;
 use crate::ask::Ask;
-use crate::base::{Clock, Random, Time};
+use crate::base::{Clock, Random, Time, TraceParent};
 use crate::context::summary::{Material, Summary};
 use crate::conversation::Hash;
 use crate::memory::Scope;
@@ -83,6 +83,8 @@ pub struct Wish {
     pub material: Material,
     /// The states before it, newest first: the summary of one of them stands for the messages up to there.
     pub candidates: Vec<Hash>,
+    /// The span of the request that it would have helped.
+    pub trace: Option<TraceParent>,
 }
 
 /// Makes summaries, keeps them, and says which one a cut uses.

@@ -10,10 +10,12 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::policy::Backoff;
 use crate::base::{Clock, Random};
 use crate::store::{Claim, Claimed, JobFailure, OutboxStore, StoreError};
+use crate::telemetry::{names, trace_context};
 
 /// Learns from exchanges and stores what it learned, which also takes them from the queue.
 #[async_trait]
@@ -217,8 +219,14 @@ impl Worker {
 
     /// A panic is an error like any other.
     async fn attempt(&self, batch: Vec<Claimed>) -> Result<(), LearnError> {
+        let span = tracing::debug_span!(names::LEARN, backstory.exchanges = batch.len());
+        batch.iter().for_each(|claimed| trace_context::link(&span, claimed.turn.trace));
         let learning = AssertUnwindSafe(self.learner.learn(batch, &self.config.owner));
-        learning.catch_unwind().await.unwrap_or_else(|_| Err(LearnError::Retry("the learner panicked".to_owned())))
+        learning
+            .catch_unwind()
+            .instrument(span)
+            .await
+            .unwrap_or_else(|_| Err(LearnError::Retry("the learner panicked".to_owned())))
     }
 
     /// Gives exchanges back after an error.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::record::Ending;
+use super::span;
 use crate::access::Spent;
 use crate::conversation;
 use crate::exchange::{Call, Payload, Recall, Sent};
@@ -64,6 +65,13 @@ impl Figures {
         let cost =
             if is_free(&tokens) { Some(Cost::default()) } else { price.map(|price| price.cost(&usage_of(&tokens))) };
         Self { sent, tokens, cost }
+    }
+
+    /// Ends the span of the last attempt, if there was one.
+    pub(super) fn end_span(&self, call: &Call, course: Course<'_>, metrics: &Metrics) {
+        if let Some(sent) = &self.sent {
+            span::ended(sent, call.payload.operation(), course, &self.tokens, metrics);
+        }
     }
 
     /// What the limits count of it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use super::reserve::Reservation;
 use super::stage::Stage;
@@ -16,7 +17,7 @@ use crate::memory::{RecalledPassage, Recollection, Scope, Sensitivity};
 use crate::recall::{self, Exclude, Knowledge, Passages, Query, Questions, Said};
 use crate::states::States;
 use crate::store::{StateKey, StoreError, TurnState};
-use crate::telemetry::{Metrics, RecallOutcome};
+use crate::telemetry::{Label, Metrics, RecallOutcome, names};
 use crate::wire::{ChatRequest, Role};
 
 /// A question shorter than this is looked up together with what came before it, in characters.
@@ -282,8 +283,10 @@ impl Stage<Funded<Reservation>> for Recall {
 
     async fn run(&self, input: Funded<Reservation>) -> Result<Self::Out, GatewayError> {
         let Funded { call, reservation } = input;
-        let recall = Arc::new(self.ask(&call).await);
-        Ok(Recalled { call, reservation, recall })
+        let span = tracing::debug_span!(names::RECALL, backstory.outcome = tracing::field::Empty);
+        let recall = self.ask(&call).instrument(span.clone()).await;
+        span.record("backstory.outcome", outcome_label(&recall).text());
+        Ok(Recalled { call, reservation, recall: Arc::new(recall) })
     }
 }
 

@@ -197,6 +197,7 @@ impl Outcome {
         let figures = Figures::of(&self.call, course, &self.shared.counter);
         taken.settle(figures.spent());
         figures.count(&self.shared.metrics);
+        figures.end_span(&self.call, course, &self.shared.metrics);
         let past = Past { call: &self.call, recall: Some(&self.recall), course, now: Instant::now() };
         let used = self.shared.books.then(|| Box::new(books::row(&past, figures)));
         let ending = match course {

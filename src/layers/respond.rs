@@ -11,13 +11,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
+use http_body_util::BodyExt;
 use tower::{Layer, Service};
 use tracing::Instrument;
 
 use super::body::{ReplyBody, full};
+use super::span::{request_span, spanned};
 use crate::base::{Clock, ErrorKind, ExchangeId, GatewayError, Random, RequestId};
 use crate::exchange::Stamp;
-use crate::telemetry::{Label, Metrics, Outcome, Route, names};
+use crate::telemetry::{Metrics, Outcome, Route, request};
 use crate::wire::fault::envelope;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -95,14 +97,18 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let shared = Arc::clone(&self.shared.0);
         let (at, route) = (shared.clock.now(), shared.route);
-        let stamp = Stamp {
+        let mut stamp = Stamp {
             id: RequestId::generate(at, &*shared.random),
             exchange: ExchangeId::generate(at, &*shared.random),
             at,
             started: Instant::now(),
+            trace: None,
         };
-        let span = tracing::debug_span!(names::REQUEST, backstory.request.id = %stamp.id, http.route = route.text());
-        Box::pin(
+        // Paths with a stack of their own have no parts that vary.
+        let span = request_span(&http, &mut stamp, http.uri().path());
+        let spans = span.clone();
+        Box::pin(request::scope(
+            stamp.id,
             async move {
                 let mut reply = match inner.call(Arrived { stamp, http }).await {
                     Ok(reply) => reply,
@@ -112,10 +118,10 @@ where
                     reply.headers_mut().insert(X_REQUEST_ID, id);
                 }
                 shared.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
-                Ok(reply)
+                Ok(spanned(span, reply, BodyExt::boxed_unsync))
             }
-            .instrument(span),
-        )
+            .instrument(spans),
+        ))
     }
 }
 

@@ -153,6 +153,7 @@ fn turn(
         reply,
         complete,
         shown,
+        trace: call.stamp.trace,
     })
 }
 

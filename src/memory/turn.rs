@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::scope::Scope;
-use crate::base::{ExchangeId, Time};
+use crate::base::{ExchangeId, Time, TraceParent};
 
 /// Who said something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,4 +61,7 @@ pub struct Turn {
     pub complete: bool,
     /// What was shown with it: texts of our own that must not be learned from when they come back.
     pub shown: Vec<String>,
+    /// The span of its request, where spans are exported: what is done with it later points back to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
 }

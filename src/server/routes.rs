@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::routing::{any, get};
 use http::header::{ALLOW, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use tracing::Instrument;
 
 use super::models;
 use crate::access::{Asking, Running};
@@ -16,8 +17,8 @@ use crate::admin;
 use crate::app::App;
 use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
 use crate::exchange::Stamp;
-use crate::layers::respond;
-use crate::telemetry::{self, Outcome, Route};
+use crate::layers::{request_span, respond, spanned};
+use crate::telemetry::{self, Outcome, Route, request};
 use crate::upstream::UpstreamBody;
 
 /// Builds the router of the data listener, for all but the two paths that carry the load, which `front` takes.
@@ -51,9 +52,11 @@ fn with_fallbacks(routes: Router) -> Router {
 
 /// Paths under `/v1/` that are not ours: passed through for those who may.
 async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
-    let stamp = stamp(&app);
+    let mut stamp = stamp(&app);
     let route = if request.uri().path().starts_with("/v1/models") { Route::Models } else { Route::Passthrough };
-    let mut reply = match pass(&app, &stamp, request).await {
+    let span = request_span(&request, &mut stamp, "/v1/{*rest}");
+    let passed = request::scope(stamp.id, pass(&app, &stamp, request)).instrument(span.clone());
+    let mut reply = match passed.await {
         Ok(reply) => reply,
         Err(error) => {
             let mut reply = respond(&error, stamp.id).map(Body::new);
@@ -67,7 +70,7 @@ async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<
         reply.headers_mut().insert("x-request-id", id);
     }
     app.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
-    reply
+    spanned(span, reply, Body::new)
 }
 
 async fn pass(app: &App, stamp: &Stamp, request: Request<Body>) -> Result<Response<Body>, GatewayError> {
@@ -146,5 +149,6 @@ fn stamp(app: &App) -> Stamp {
         exchange: ExchangeId::generate(at, &*app.random),
         at,
         started: Instant::now(),
+        trace: None,
     }
 }

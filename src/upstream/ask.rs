@@ -11,7 +11,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::Method;
-use tracing::Instrument;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::attempt::{self, AttemptError};
 use super::body::BodyLimits;
@@ -20,7 +21,7 @@ use super::provider::Provider;
 use crate::ask::{Answer, Ask, AskError, Format, Question};
 use crate::base::Clock;
 use crate::exchange::Kind;
-use crate::telemetry::{AskOutcome, AskPurpose, AskTokens, Metrics, names};
+use crate::telemetry::{AskOutcome, AskPurpose, AskTokens, Label, Metrics, names};
 use crate::wire::Accumulator;
 use dialect::Dialect;
 
@@ -101,7 +102,7 @@ impl ModelAsker {
         judge::answer(seen, books.into_reply(), question).map_err(Declined::from)
     }
 
-    fn note(&self, answer: &Result<Answer, AskError>) {
+    fn note(&self, answer: &Result<Answer, AskError>, span: &Span) {
         let outcome = match answer {
             Ok(Answer { finished: true, .. }) => AskOutcome::Ok,
             Ok(_) => AskOutcome::Unfinished,
@@ -113,6 +114,11 @@ impl ModelAsker {
         if let Ok(answer) = answer {
             self.metrics.ask_tokens.add(self.purpose, AskTokens::Input, answer.input_tokens);
             self.metrics.ask_tokens.add(self.purpose, AskTokens::Output, answer.output_tokens);
+            span.record("gen_ai.usage.input_tokens", answer.input_tokens);
+            span.record("gen_ai.usage.output_tokens", answer.output_tokens);
+        } else {
+            span.record("error.type", outcome.text());
+            span.record("otel.status_code", "error");
         }
     }
 }
@@ -120,20 +126,30 @@ impl ModelAsker {
 #[async_trait]
 impl Ask for ModelAsker {
     async fn ask(&self, question: &Question) -> Result<Answer, AskError> {
+        let (host, port) = self.provider.address();
         let span = tracing::debug_span!(
             names::ASK,
+            otel.name = %format_args!("chat {}", self.model),
+            otel.kind = "client",
+            otel.status_code = Empty,
             gen_ai.operation.name = "chat",
-            gen_ai.provider.name = %self.provider.name,
-            gen_ai.request.model = %self.model,
+            gen_ai.provider.name = self.provider.system(),
+            gen_ai.request.model = self.model,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            server.address = host,
+            server.port = port,
+            "error.type" = Empty,
+            backstory.purpose = self.purpose.text(),
         );
-        let asked = tokio::time::timeout(question.timeout, self.converse(question).instrument(span));
+        let asked = tokio::time::timeout(question.timeout, self.converse(question).instrument(span.clone()));
         let answer = asked.await.unwrap_or_else(|_| {
             Err(AskError::Later {
                 reason: format!("no answer within {} ms", question.timeout.as_millis()),
                 retry_after: None,
             })
         });
-        self.note(&answer);
+        self.note(&answer, &span);
         answer
     }
 }

@@ -7,14 +7,18 @@ use http::header::{
 
 use super::provider::Provider;
 use crate::exchange::Credential;
+use crate::telemetry::trace_context;
 
 /// Request headers that any upstream may see.
-const UP: [HeaderName; 5] = [
+const UP: [HeaderName; 7] = [
     ACCEPT,
     CONTENT_TYPE,
     USER_AGENT,
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("openai-beta"),
+    // A trace goes on behind us; where we take part in it, the attempt's span takes the place of the client's.
+    trace_context::TRACEPARENT,
+    trace_context::TRACESTATE,
 ];
 
 /// Request headers that belong to the client's own account: they go only where its own key goes.
@@ -31,7 +35,8 @@ const DOWN: [HeaderName; 6] =
 /// Prefixes of reply headers that the client may see.
 const DOWN_PREFIXES: [&str; 4] = ["openai-", "anthropic-", "x-ratelimit-", "retry-after"];
 
-/// Builds the headers of an upstream request. `authorization` is the target's own credential.
+/// Builds the headers of an upstream request. `authorization` is the target's own credential. They name the span that this task is in,
+/// where spans are exported.
 #[must_use]
 pub(super) fn upward(
     client: &HeaderMap,
@@ -50,6 +55,7 @@ pub(super) fn upward(
     if let Some(value) = authorization {
         out.insert(AUTHORIZATION, value);
     }
+    trace_context::inject(&mut out);
     for (name, value) in extra {
         out.insert(name.clone(), value.clone());
     }

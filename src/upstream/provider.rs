@@ -178,6 +178,16 @@ impl Provider {
         &self.http
     }
 
+    /// What the GenAI conventions call it: by the API that it speaks, whoever runs it.
+    pub(super) fn system(&self) -> &'static str {
+        "openai"
+    }
+
+    /// Its host and port.
+    pub(super) fn address(&self) -> (&str, u16) {
+        (self.base.host_str().unwrap_or_default(), self.base.port_or_known_default().unwrap_or_default())
+    }
+
     /// Notes that it answered over [`Provider::http`].
     pub(super) fn answered(&self) {
         self.answered_at.store(now_ms().max(1), Ordering::Relaxed);

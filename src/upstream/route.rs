@@ -8,6 +8,7 @@ mod late;
 mod look;
 mod prepare;
 mod send;
+mod spans;
 mod walk;
 
 use std::future::Future;

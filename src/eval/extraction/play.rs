@@ -98,6 +98,7 @@ fn turns(session: usize, conversation: &Conversation, random: &SeededRandom) -> 
                 reply: messages.get(at + 1).filter(|m| m.role == "assistant").map(|m| said(m, Speaker::Assistant)),
                 complete: true,
                 shown: Vec::new(),
+                trace: None,
             };
             redact_turn(&mut turn);
             turn

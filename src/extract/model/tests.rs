@@ -28,6 +28,7 @@ fn turn(n: u128, text: &str) -> Turn {
         reply: None,
         complete: true,
         shown: Vec::new(),
+        trace: None,
     }
 }
 

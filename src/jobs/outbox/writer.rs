@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{Job, NOT_FAILING, NotCommitted, OutboxConfig, Redact, Shared};
 use crate::base::Clock;
 use crate::jobs::at_once::AtOnce;
 use crate::store::{Finished, LearnOutcome, Learned, OutboxStore, StoreError};
+use crate::telemetry::{names, trace_context};
 
 /// When so many came at once, more are on their way: a moment's wait makes the group larger and each of them cheaper. At
 /// lower rates a group is committed at once.
@@ -93,7 +95,10 @@ impl Writer {
         for finished in &mut group {
             self.redact(finished);
         }
-        let stored = self.store(&group, &mut waiting).await;
+        let span = tracing::debug_span!(names::COMMIT, backstory.exchanges = group.len());
+        let turns = group.iter().filter_map(|finished| finished.turn.as_ref());
+        turns.for_each(|turn| trace_context::link(&span, turn.trace));
+        let stored = self.store(&group, &mut waiting).instrument(span).await;
         for ((bytes, done), stored) in waiting.into_iter().zip(stored) {
             self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             let counter = if stored { &self.shared.appended } else { &self.shared.failed };

@@ -89,7 +89,7 @@ impl Bench {
         self.summaries.want(&talk.owner, talk.chain.session().unwrap(), states[0], || {
             let material = Material::read(&talk.request, &talk.chain, first_kept)?;
             let session = talk.chain.session()?;
-            Some(Wish { owner, session, material, candidates: states[1..].to_vec() })
+            Some(Wish { owner, session, material, candidates: states[1..].to_vec(), trace: None })
         });
     }
 

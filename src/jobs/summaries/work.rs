@@ -8,6 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::memory::Memory;
 use super::{Means, SummariesConfig, Wish};
@@ -15,7 +16,7 @@ use crate::ask::{Answer, AskError};
 use crate::context::summary::{Material, Summary, Unfit, checked, question};
 use crate::conversation::Hash;
 use crate::store::StoreError;
-use crate::telemetry::SummaryOutcome;
+use crate::telemetry::{Label, SummaryOutcome, names, trace_context};
 
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
@@ -51,7 +52,11 @@ impl Shop {
 
     async fn fulfil(&self, wish: Wish) {
         // A fault in reading one answer must not end the work for all.
-        let outcome = AssertUnwindSafe(self.make(&wish)).catch_unwind().await.unwrap_or(SummaryOutcome::Failed);
+        let span = tracing::debug_span!(names::SUMMARY, backstory.outcome = tracing::field::Empty);
+        trace_context::link(&span, wish.trace);
+        let making = AssertUnwindSafe(self.make(&wish)).catch_unwind().instrument(span.clone());
+        let outcome = making.await.unwrap_or(SummaryOutcome::Failed);
+        span.record("backstory.outcome", outcome.text());
         match outcome {
             SummaryOutcome::Made | SummaryOutcome::Found | SummaryOutcome::Erased => {}
             _ => self.memory.rest(wish.material.covers()),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::pause::Pause;
 use super::{Read, Rung, WindowReader, WindowsConfig};
@@ -16,7 +17,7 @@ use crate::jobs::learner::{Decide, ExtractLearner, FactSource, LearnObserver, No
 use crate::jobs::policy::Backoff;
 use crate::memory::Turn;
 use crate::store::{JobFailure, Learned, Store, StoreError, Window, WindowClaim, WindowOutcome};
-use crate::telemetry::{ItemOutcome, Metrics, WindowEnd};
+use crate::telemetry::{ItemOutcome, Metrics, WindowEnd, names, trace_context};
 
 /// So often a window is decided before it is given back.
 const MAX_ROUNDS: usize = 5;
@@ -165,7 +166,9 @@ impl Windows {
             cap: self.config.cap,
         };
         let Some(window) = self.store.claim_window(&claim).await? else { return Ok(false) };
-        match self.learn(&window).await {
+        let span = tracing::debug_span!(names::WINDOW, backstory.exchanges = window.turns.len());
+        window.turns.iter().for_each(|turn| trace_context::link(&span, turn.trace));
+        match self.learn(&window).instrument(span).await {
             Ok(end) => self.metrics.windows.inc(end),
             Err(Failed::Store(error)) => return Err(error),
             Err(failed) => self.fail(&window, failed).await?,

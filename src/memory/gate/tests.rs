@@ -26,6 +26,7 @@ fn turn(text: &str) -> Turn {
         reply: None,
         complete: true,
         shown: vec!["notes: you live in Minsk".to_owned()],
+        trace: None,
     }
 }
 

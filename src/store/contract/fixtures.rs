@@ -39,6 +39,7 @@ pub(crate) fn turn(n: u128, scope: &Scope) -> Turn {
         reply: Some(said(Speaker::Assistant, format!("reply number {n}"))),
         complete: true,
         shown: vec!["something shown".to_owned()],
+        trace: None,
     }
 }
 

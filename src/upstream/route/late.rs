@@ -15,7 +15,8 @@ use super::Shared;
 use super::look::is_sse;
 use super::prepare::Prepared;
 use super::send::{AskedToWait, Failure, Outcome};
-use super::walk::{Attempted, Walk, outcome_text};
+use super::spans;
+use super::walk::{Attempted, Walk};
 use crate::exchange::{Recalled, Routed};
 use crate::upstream::body::UpstreamBody;
 use crate::upstream::lanes::Lane;
@@ -48,7 +49,7 @@ impl Walk<'_> {
         let mut trying: Trying = Box::pin(trying.instrument(span.clone()));
         match tokio::time::timeout(silence, &mut trying).await {
             Ok(outcome) => {
-                span.record("backstory.outcome", outcome_text(&outcome));
+                spans::answered(&span, &outcome);
                 Attempted::Ended(Box::new(outcome), lane)
             }
             Err(_) => Attempted::Late(Box::new(self.begun(target, kept, lane, trying, span))),
@@ -68,7 +69,7 @@ impl Walk<'_> {
         let (shared, target_of, n_targets) = (Arc::clone(self.shared), Arc::clone(target), self.n_targets);
         let body = async move {
             let outcome = trying.await;
-            span.record("backstory.outcome", outcome_text(&outcome));
+            spans::answered(&span, &outcome);
             shared.note_late(&target_of, &lane, &outcome, n_targets);
             stream_of(outcome)
         };

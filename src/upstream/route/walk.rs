@@ -1,19 +1,20 @@
 //! The walk over the plan: target after target, until one of them answers for the client.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Response;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::Shared;
 use super::prepare::Prepared;
 use super::send::{Answer, AskedToWait, Failure, Outcome};
+use super::spans;
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::Fitted;
 use crate::exchange::{Call, Recalled, Routed, Sent};
-use crate::telemetry::{OverflowOutcome, names};
+use crate::telemetry::OverflowOutcome;
 use crate::upstream::attempt::AttemptError;
 use crate::upstream::body::UpstreamBody;
 use crate::upstream::health::Failed;
@@ -271,27 +272,19 @@ impl<'a> Walk<'a> {
         if self.attempts == 1 {
             self.shared.metrics.overhead_seconds.observe(self.call().stamp.started.elapsed().as_secs_f64());
         }
-        let span = tracing::debug_span!(
-            names::ATTEMPT,
-            gen_ai.operation.name = self.call().payload.operation(),
-            gen_ai.provider.name = target.provider.name,
-            gen_ai.request.model = target.label,
-            backstory.attempt = self.attempts,
-            backstory.key = lane.key,
-            backstory.outcome = tracing::field::Empty,
-        );
-        self.call().progress.sent(self.progress(target, sent.fitted.as_ref()));
+        let span = spans::attempt(self.call(), target, self.attempts, lane.key);
+        self.call().progress.sent(self.progress(target, sent.fitted.as_ref(), span.clone()));
         let more = self.has_more();
         if !more && self.call().payload.stream() && !self.shared.timeouts.keepalive_before_header.is_zero() {
             return self.one_or_late(target, sent, lane, span).await;
         }
         let outcome = self.shared.attempt(self.request, target, sent, lane.key, more).instrument(span.clone()).await;
-        span.record("backstory.outcome", outcome_text(&outcome));
+        spans::answered(&span, &outcome);
         Attempted::Ended(Box::new(outcome), lane)
     }
 
     /// What the books need to know of an attempt.
-    fn progress(&self, target: &Target, fitted: Option<&Fitted>) -> Sent {
+    fn progress(&self, target: &Target, fitted: Option<&Fitted>, span: Span) -> Sent {
         let sent = Sent {
             target: target.label.clone(),
             price: target.price,
@@ -301,6 +294,9 @@ impl<'a> Walk<'a> {
             input: None,
             memory: 0,
             cut: 0,
+            begun: Instant::now(),
+            system: target.provider.system(),
+            span,
         };
         match fitted {
             Some(fitted) => sent.with_figures(&fitted.report),
@@ -410,19 +406,6 @@ pub(super) enum Attempted {
     Ended(Box<Outcome>, Lane),
     /// Its answer comes later, inside a stream that has begun.
     Late(Box<Routed<UpstreamBody>>),
-}
-
-/// How an attempt ended, as its span says it.
-pub(super) fn outcome_text(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Ok(_) => "ok",
-        Err(Failure::Overflow(..)) => "overflow",
-        Err(Failure::Answer(_, On::ErrorEvent)) => "error_event",
-        Err(Failure::Answer(..)) => "status",
-        Err(Failure::None(AttemptError::Timeout { .. })) => "timeout",
-        Err(Failure::None(AttemptError::Invalid { .. })) => "invalid",
-        Err(Failure::None(AttemptError::Unreachable { .. })) => "connect",
-    }
 }
 
 /// A number that differs between requests: the random part of its id.

@@ -15,6 +15,7 @@ fn turn(exchange: ExchangeId, at: Time) -> Turn {
         reply: None,
         complete: true,
         shown: Vec::new(),
+        trace: None,
     }
 }
 
