@@ -5,7 +5,8 @@
 //! `null`, big integers, `1.10`, white space. Start with [`ChatRequest`].
 //!
 //! A reply passes through a [`StreamRelay`] or a [`JsonRelay`], which decide byte for byte what goes on at once; beside them
-//! the bytes are read ([`sse`], [`Accumulator`]) for our own books. [`fault`] holds the error envelope.
+//! the bytes are read ([`sse`], [`Accumulator`]) for our own books. [`fault`] holds the error envelope. [`translate`] writes anew what
+//! goes to a target of another dialect.
 //!
 //! This module never knows what a memory is, and does no IO.
 
@@ -22,6 +23,7 @@ pub mod scan;
 mod session;
 pub mod sse;
 mod text;
+pub mod translate;
 mod usage;
 mod valid;
 
