@@ -41,6 +41,7 @@ macro_rules! label {
 
 // After the macro, which they use.
 mod asks;
+mod edges;
 mod export;
 mod limits;
 mod memory;
@@ -48,6 +49,7 @@ mod requests;
 mod vectors;
 
 pub use asks::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
+pub use edges::{HandshakeFailure, Listener, ReloadOutcome};
 pub use export::{ExportOutcome, Signal, SpanOutcome};
 pub use limits::{Limit, LimitOf};
 pub use memory::{ExtractOutcome, ExtractReason, FactAction, LearnedAs, RecallOutcome, RerankOutcome, Swept};
@@ -97,6 +99,9 @@ mod tests {
         check::<Signal>();
         check::<ExportOutcome>();
         check::<SpanOutcome>();
+        check::<ReloadOutcome>();
+        check::<Listener>();
+        check::<HandshakeFailure>();
     }
 
     #[test]

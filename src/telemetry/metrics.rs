@@ -17,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::books::BookCounters;
+use super::edges::EdgeMetrics;
 use super::gen_ai::GenAi;
 use super::labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 use super::labels::{
@@ -40,7 +41,7 @@ pub struct Counters<L> {
 }
 
 impl<L: Label> Counters<L> {
-    fn register(registry: &mut Registry, name: &str, help: &str) -> Self {
+    pub(super) fn register(registry: &mut Registry, name: &str, help: &str) -> Self {
         let family = Family::<LabelSet, Counter>::default();
         let cells = L::ALL.iter().map(|value| family.get_or_create_owned(&vec![(L::NAME, value.text())])).collect();
         registry.register(name, help, family);
@@ -130,7 +131,7 @@ impl<L: Label> Histograms<L> {
 pub struct Held(Gauge);
 
 impl Held {
-    fn new(gauge: &Gauge) -> Self {
+    pub(super) fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
@@ -216,6 +217,8 @@ pub struct Metrics {
     pub otlp_spans: Counters<SpanOutcome>,
     /// Messages to the OpenTelemetry collector, by how they ended.
     pub otlp_exports: Counters2<Signal, ExportOutcome>,
+    /// The configuration in force, connections, certificates.
+    pub edges: EdgeMetrics,
     /// Panics that were caught.
     pub panics: Counter,
     /// Questions of our own to models, by what they were for and how they ended.
@@ -355,6 +358,7 @@ impl Metrics {
                 "otlp_exports",
                 "Messages to the OpenTelemetry collector, by what is in them and how they ended",
             ),
+            edges: EdgeMetrics::register(&mut r),
             panics: counter(&mut r, "panics", "Panics that were caught"),
             asks: Counters2::register(&mut r, "ask", "Questions of our own to models by purpose and how they ended"),
             ask_tokens: Counters2::register(&mut r, "ask_tokens", "Tokens of those questions and their answers"),

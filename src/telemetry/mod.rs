@@ -5,6 +5,7 @@
 //! configured targets: when the configuration is read).
 
 mod books;
+mod edges;
 mod gen_ai;
 mod init;
 pub mod labels;
@@ -17,6 +18,7 @@ mod targets;
 pub mod trace_context;
 
 pub use books::{BookCounters, Used};
+pub use edges::EdgeMetrics;
 pub use gen_ai::{GenAi, ModelCall};
 pub use init::{LogFormat, init, subscriber};
 pub use labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
@@ -25,6 +27,6 @@ pub use labels::{
     PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
 pub use labels::{EmbedOutcome, EmbedSide, Limit, LimitOf, QuestionVector, VectorOutcome};
-pub use labels::{ExportOutcome, Signal, SpanOutcome};
+pub use labels::{ExportOutcome, HandshakeFailure, Listener, ReloadOutcome, Signal, SpanOutcome};
 pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Histograms, Metrics, raise_to};
 pub use targets::TargetGauges;
