@@ -5,10 +5,10 @@ use std::io;
 use tracing::Subscriber;
 use tracing_subscriber::fmt::format::{FmtSpan, JsonFields};
 use tracing_subscriber::fmt::{MakeWriter, format};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, registry, reload};
 
 use super::lines::Lines;
 use super::otlp::Traces;
@@ -28,25 +28,52 @@ pub enum LogFormat {
 ///
 /// # Errors
 /// When the process has a subscriber already; that one stays, so the caller may go on.
-pub fn init(form: LogFormat, level: &str, wanted: Option<&str>, traces: Option<&Traces>) -> Result<(), TryInitError> {
+pub fn init(
+    form: LogFormat,
+    level: &str,
+    wanted: Option<&str>,
+    traces: Option<&Traces>,
+) -> Result<LogLevel, TryInitError> {
     let (filter, unreadable) = filter(level, wanted);
+    let (filter, handle) = reload::Layer::new(filter);
     let ansi = io::IsTerminal::is_terminal(&io::stderr());
     subscriber(form, ansi, filter, io::stderr, traces).try_init()?;
     if let Some(filter) = unreadable {
         tracing::warn!(filter, "cannot read this log filter; using the next");
     }
-    Ok(())
+    let is_pinned = wanted.is_some_and(|wanted| EnvFilter::try_new(wanted).is_ok() && !wanted.trim().is_empty());
+    Ok(LogLevel { handle, is_pinned })
+}
+
+/// The level of the log, which may be changed while it is written.
+#[derive(Debug)]
+pub struct LogLevel {
+    handle: reload::Handle<EnvFilter, Registry>,
+    /// `BACKSTORY_LOG` says it, whatever the configuration does.
+    is_pinned: bool,
+}
+
+impl LogLevel {
+    /// Writes by another filter from now on, where the environment does not say which. One that cannot be read changes nothing.
+    pub fn set(&self, level: &str) {
+        if let Some(filter) = EnvFilter::try_new(level).ok().filter(|_| !self.is_pinned)
+            && let Err(error) = self.handle.reload(filter)
+        {
+            tracing::warn!(%error, "the level of the log could not be changed");
+        }
+    }
 }
 
 /// The same, writing to `writer`, for whoever installs it.
-pub fn subscriber<W>(
+pub fn subscriber<F, W>(
     form: LogFormat,
     ansi: bool,
-    filter: EnvFilter,
+    filter: F,
     writer: W,
     traces: Option<&Traces>,
-) -> impl Subscriber + Send + Sync + use<W>
+) -> impl Subscriber + Send + Sync + use<F, W>
 where
+    F: Filter<Registry> + Send + Sync + 'static,
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     registry().with(log(form, ansi, writer).with_filter(filter)).with(traces.map(Traces::layer))

@@ -20,7 +20,7 @@ pub mod trace_context;
 pub use books::{BookCounters, Used};
 pub use edges::EdgeMetrics;
 pub use gen_ai::{GenAi, ModelCall};
-pub use init::{LogFormat, init, subscriber};
+pub use init::{LogFormat, LogLevel, init, subscriber};
 pub use labels::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
 pub use labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
