@@ -8,7 +8,9 @@ mod keep;
 mod keys;
 mod learn;
 mod limits;
+pub mod reload;
 mod routing;
+mod seat;
 mod summaries;
 mod vectors;
 mod windows;
@@ -29,20 +31,26 @@ pub use embed::embedder;
 pub use export::{Exporting, collector, export};
 pub use routing::{headers, reach};
 
+use ask::OwnModels;
+use reload::Reloads;
+use routing::Providers;
+
 use crate::access::{Keys, LimitTable, StoredKeys, Subjects};
 use crate::base::{Clock, Random};
+use crate::certificates::Identity;
 use crate::config::Config;
 use crate::context::{Digests, Policies, Trails};
 use crate::conversation;
 use crate::embed::Embed;
 use crate::jobs::{Journal, LearnCounters, Outbox, Summaries, Sweep, VectorStatus, WorkerCounters};
+use crate::layers::Patience;
 use crate::memory::{Schemas, Scope};
 use crate::recall::{Knowledge, Questions, Recall};
 use crate::states::States;
 use crate::store::Store;
-use crate::telemetry::{LearnedAs, Metrics, Swept, raise_to};
+use crate::telemetry::{Label, LearnedAs, Metrics, Swept, raise_to};
 use crate::tokens::Counter;
-use crate::upstream::{Learned, Passthrough, Route, Routes};
+use crate::upstream::{Learned, Passthrough, Route, Routes, Services};
 
 /// Everything that runs.
 pub struct App {
@@ -106,6 +114,12 @@ pub struct App {
     pub settings: Settings,
     /// The configuration in force.
     pub config: Arc<Config>,
+    /// Its number: 1 at the start, one more with each that was taken over.
+    pub generation: u64,
+    /// How to have it read again.
+    pub reloads: Arc<Reloads>,
+    /// What TLS shows.
+    pub identities: Identities,
     /// Every task belongs to it.
     pub tracker: TaskTracker,
     /// Cancelled when no new request is to be taken.
@@ -116,8 +130,22 @@ pub struct App {
     model_cap: Option<u64>,
     worker: Arc<WorkerCounters>,
     learner: Arc<LearnCounters>,
+    providers: Arc<Providers>,
+    services: Services,
+    own_models: Arc<OwnModels>,
+    /// Makes names that are no secrets of those that are.
+    salt: [u8; 32],
     /// Why there is no memory, when the store could not be opened.
     degraded: Option<String>,
+}
+
+/// What the listeners show to those who connect; `None` = plain HTTP.
+#[derive(Clone, Debug, Default)]
+pub struct Identities {
+    /// On `listen`.
+    pub data: Option<Arc<Identity>>,
+    /// On `admin_listen`.
+    pub admin: Option<Arc<Identity>>,
 }
 
 /// Plain settings of the layers.
@@ -125,6 +153,12 @@ pub struct App {
 pub struct Settings {
     /// Largest request body, in bytes.
     pub max_body_bytes: usize,
+    /// How long it may take to come.
+    pub patience: Patience,
+    /// All header lines of a request together, in bytes.
+    pub max_header_bytes: usize,
+    /// Path and query of a request, in bytes.
+    pub max_url_bytes: usize,
     /// How long the end of a reply waits for the outbox.
     pub commit_wait: Duration,
     /// After how much silence a comment keeps a stream alive; zero = never.
@@ -197,7 +231,12 @@ impl App {
             (None, true) => "the store cannot be written; exchanges and what they used wait in memory",
             (None, false) => "ok",
         };
-        let mut body = serde_json::json!({"status": state, "store": store, "version": env!("CARGO_PKG_VERSION")});
+        let mut body = serde_json::json!({
+            "status": state, "store": store, "version": env!("CARGO_PKG_VERSION"), "config_generation": self.generation,
+        });
+        if let Some((report, at)) = self.reloads.last() {
+            body["config_reload"] = serde_json::json!({"outcome": report.outcome.text(), "at": at.to_rfc3339(), "restart_needed": report.restart});
+        }
         // Words find without vectors: that is worth a look, not an alarm.
         if let Some(vectors) = &self.vectors {
             body["vectors"] = vectors.text().into();

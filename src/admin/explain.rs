@@ -36,9 +36,10 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
     let (principal, credential) = app.keys.authenticate(headers).await?;
     let mut http = Request::new(Full::new(body));
     *http.headers_mut() = headers.clone();
-    let decoded = Decode { kind: Kind::CHAT, max_body_bytes: app.settings.max_body_bytes }
-        .run(Authenticated { stamp, principal, credential, http })
-        .await?;
+    let decoded =
+        Decode { kind: Kind::CHAT, max_body_bytes: app.settings.max_body_bytes, patience: app.settings.patience }
+            .run(Authenticated { stamp, principal, credential, http })
+            .await?;
     let call = Arc::new(
         Identify { policies: Arc::clone(&app.settings.policies), learn: app.settings.learn, subjects: None }
             .run(decoded)
@@ -189,7 +190,7 @@ fn why_cut(report: &Report) -> Option<String> {
 
 pub(super) async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let explained = match read_body(&parts.headers, body, app.settings.max_body_bytes).await {
+    let explained = match read_body(&parts.headers, body, app.settings.max_body_bytes, app.settings.patience).await {
         Ok(body) => explain(&app, &parts.headers, body).await,
         Err(error) => Err(error),
     };

@@ -19,7 +19,7 @@ use crate::access::issue::{self, NewKey};
 use crate::app::App;
 use crate::base::{ErrorKind, GatewayError, KeyId, Secret, constant_time_eq};
 use crate::config;
-use crate::layers::read_body;
+use crate::layers::{Patience, read_body};
 use crate::store::{Page, StoreError, StoredKey};
 use crate::telemetry::{Outcome, Route};
 
@@ -193,7 +193,7 @@ pub(super) fn admit(app: &App, headers: &HeaderMap) -> Result<(), GatewayError> 
 async fn admitted_body<T: DeserializeOwned>(app: &App, request: Request<Body>) -> Result<T, GatewayError> {
     let (parts, body) = request.into_parts();
     admit(app, &parts.headers)?;
-    let body = read_body(&parts.headers, body, MAX_BODY_BYTES).await?;
+    let body = read_body(&parts.headers, body, MAX_BODY_BYTES, Patience::default()).await?;
     serde_json::from_slice(&body).map_err(|error| {
         GatewayError::new(ErrorKind::BadRequest, format!("the body is not what this path takes: {error}"))
     })

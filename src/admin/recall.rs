@@ -39,7 +39,7 @@ struct Question {
 
 pub(super) async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let result = match read_body(&parts.headers, body, app.settings.max_body_bytes).await {
+    let result = match read_body(&parts.headers, body, app.settings.max_body_bytes, app.settings.patience).await {
         Ok(body) => recall(&app, &parts.headers, &body).await,
         Err(error) => Err(error),
     };

@@ -6,25 +6,28 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::ask::asker;
+use super::ask::{OwnModels, asker};
 use super::embed::{ceiling, embedder_of};
 use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
 use super::learn::{Cached, decide};
 use super::limits::limits;
 use super::routing::{providers, routes, timeouts};
+use super::seat::Seat;
 use super::summaries::Bridge;
 use super::vectors::{VectorParts, vectors};
 use super::windows::Model;
-use super::{App, Settings};
+use super::{App, Identities, Settings};
 use crate::access::{StoredKeys, Subjects, keep_budgets};
 use crate::base::{Clock, Random};
+use crate::certificates::Identity;
 use crate::config::{self, Config, Env};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
 use crate::jobs::{
     ExtractLearner, JournalConfig, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Sweep, SweepConfig,
     Worker, WorkerConfig, journal, outbox,
 };
+use crate::layers::Patience;
 use crate::memory::Sensitivity;
 use crate::memory::redact::redact_turn;
 use crate::recall::{Knowledge, Recall, RecallConfig, Reranker};
@@ -33,7 +36,7 @@ use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
 use crate::store::{Store, StoreError, StoredKey, Unreachable};
 use crate::telemetry::{AskPurpose, Metrics};
 use crate::tokens::Counter;
-use crate::upstream::{Learned, Passthrough, RerankKind, Reranking, Route, Services, keep};
+use crate::upstream::{self, Learned, Passthrough, RerankKind, Reranking, Route, Services, keep};
 
 /// Token counts that are kept, in bytes.
 const COUNT_CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -104,8 +107,13 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let Parts { clock, random } = parts;
     let (tracker, stop, halt) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new());
-    let providers = providers(config)?;
-    let embedder = embedder_of(&config.embeddings, &providers, (&clock, &random), &metrics, &tracker).await?;
+    let providers = Arc::new(providers(config)?);
+    let mut own_models = OwnModels::default();
+    let seated = embedder_of(&config.embeddings, &providers, (&clock, &random), &metrics, &tracker).await?;
+    let embedder = seated.map(|(embedder, seat)| {
+        own_models.embed = seat;
+        embedder
+    });
 
     let (store, degraded) = open_store(config, env).await?;
     let fresh = std::array::from_fn(|_| random.next_u64() as u8);
@@ -149,6 +157,8 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     if let Some(model) = model
         && let Some(ask) = asker(model, &providers, AskPurpose::Extract, &clock, &metrics)
     {
+        let ask = Seat::new(ask);
+        own_models.extract = Some(Arc::clone(&ask));
         let model = Model {
             ask,
             ceiling: providers.get(&model.provider).map_or(Sensitivity::Normal, |p| p.max_sensitivity),
@@ -241,8 +251,10 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let digests = Arc::new(Digests::new(DIGEST_CACHE_BYTES));
     let trails = Arc::new(Trails::new(TRAIL_CACHE_BYTES));
     let summaries = config.summary.model.as_ref().and_then(|model| {
+        let ask = Seat::new(asker(model, &providers, AskPurpose::Summary, &clock, &metrics)?);
+        own_models.summary = Some(Arc::clone(&ask));
         let means = Means {
-            model: asker(model, &providers, AskPurpose::Summary, &clock, &metrics)?,
+            model: ask,
             store: Arc::clone(&store),
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
@@ -252,15 +264,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             SummariesConfig { max_tokens_per_day: config.summary.max_tokens_per_day, ..SummariesConfig::default() };
         Some(Arc::new(Summaries::start(means, config, &tracker, halt.clone())))
     });
-    let bridge = summaries.as_ref().map(|summaries| {
-        Arc::new(Bridge {
-            summaries: Arc::clone(summaries),
-            digests: Arc::clone(&digests),
-            clock: Arc::clone(&clock),
-            deadline: config.recall.deadline,
-            has_store: degraded.is_none(),
-        }) as Arc<_>
-    });
+    let bridge = bridge(summaries.as_ref(), &digests, &clock, config, degraded.is_none());
     metrics.targets.declare(routes.targets().map(|target| target.label.as_str()));
     metrics.books.declare(routes.targets().map(|target| target.label.as_str()));
     metrics.gen_ai.declare(routes.targets().map(|target| target.label.as_str()));
@@ -279,29 +283,27 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         learned: learned_of_targets.clone(),
         metrics: Arc::clone(&metrics),
     };
-    let upstream = Route::new(Arc::clone(&routes), services, timeouts, retry);
-    let listen = config.server.listen;
+    let upstream = Route::new(Arc::clone(&routes), services.clone(), timeouts, retry);
+    let identities = Identities {
+        data: config.server.tls.clone().map(Identity::new),
+        admin: config.server.tls_of_admin().cloned().map(Identity::new),
+    };
     Ok(Arc::new(App {
+        generation: 1,
+        identities,
+        own_models: Arc::new(own_models),
+        reloads: Arc::default(),
+        providers,
+        services,
+        salt,
         passthrough: Arc::new(Passthrough::new(Arc::clone(&routes), timeouts, config.server.max_body_bytes)),
         keys: Arc::new(keys(config, salt, stored_keys.clone())),
         stored_keys,
         admin_key: config.admin.key.as_ref().map(|key| config::Key::hash(key.expose())),
         limits,
         subjects,
-        permits: Arc::new(Semaphore::new(config.server.max_concurrency.min(Semaphore::MAX_PERMITS))),
-        settings: Settings {
-            max_body_bytes: config.server.max_body_bytes,
-            commit_wait: config.store.acknowledge_wait,
-            keepalive: config.server.keepalive.unwrap_or_default(),
-            recall_deadline: config.recall.deadline,
-            drain: config.server.drain,
-            policies: Arc::new(policies(config)),
-            learn: learns,
-            trace: config.store.trace_days > 0,
-            loopback_only: listen.ip().is_loopback() && config.is_client_mode(),
-            admin_loopback_only: config.server.admin_listen.is_some_and(|address| address.ip().is_loopback())
-                && config.admin.key.is_none(),
-        },
+        permits: Arc::new(Semaphore::new(admits(config.server.max_concurrency))),
+        settings: settings(config),
         config: Arc::new(config.clone()),
         clock,
         random,
@@ -332,6 +334,45 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         learner: learned,
         degraded,
     }))
+}
+
+/// How many permits that many requests at a time are.
+pub(super) fn admits(max_concurrency: usize) -> usize {
+    max_concurrency.min(Semaphore::MAX_PERMITS)
+}
+
+/// Plain settings of the layers.
+pub(super) fn settings(config: &Config) -> Settings {
+    let server = &config.server;
+    Settings {
+        max_body_bytes: server.max_body_bytes,
+        patience: Patience { total: server.upload, idle: server.upload_idle },
+        max_header_bytes: server.max_header_bytes,
+        max_url_bytes: server.max_url_bytes,
+        commit_wait: config.store.acknowledge_wait,
+        keepalive: server.keepalive.unwrap_or_default(),
+        recall_deadline: config.recall.deadline,
+        drain: server.drain,
+        policies: Arc::new(policies(config)),
+        learn: config.extract.rules || config.extract.model.is_some(),
+        trace: config.store.trace_days > 0,
+        loopback_only: server.listen.ip().is_loopback() && config.is_client_mode(),
+        admin_loopback_only: server.admin_listen.is_some_and(|address| address.ip().is_loopback())
+            && config.admin.key.is_none(),
+    }
+}
+
+/// Summaries as routing sees them; `None` = nobody makes any.
+pub(super) fn bridge(
+    summaries: Option<&Arc<Summaries>>,
+    digests: &Arc<Digests>,
+    clock: &Arc<dyn Clock>,
+    config: &Config,
+    has_store: bool,
+) -> Option<Arc<dyn upstream::Summaries>> {
+    let summaries = Arc::clone(summaries?);
+    let (digests, clock, deadline) = (Arc::clone(digests), Arc::clone(clock), config.recall.deadline);
+    Some(Arc::new(Bridge { summaries, digests, clock, deadline, has_store }))
 }
 
 /// Whether the rules learn from an exchange instead of its being kept: not where someone else needs it afterwards.

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::build::{BuildError, Parts};
 use super::routing::providers;
+use super::seat::{EmbedSeat, Seat};
 use crate::base::{Clock, Random};
 use crate::config::{Config, Embeddings, EmbeddingsEngine};
 use crate::embed::Embed;
@@ -27,8 +28,12 @@ const CACHE_BYTES: u64 = 32 << 20;
 pub async fn embedder(config: &Config, parts: &Parts) -> Result<Option<Arc<dyn Embed>>, BuildError> {
     let providers = providers(config)?;
     let (tracker, metrics) = (TaskTracker::new(), Arc::new(Metrics::new()));
-    embedder_of(&config.embeddings, &providers, (&parts.clock, &parts.random), &metrics, &tracker).await
+    let made = embedder_of(&config.embeddings, &providers, (&parts.clock, &parts.random), &metrics, &tracker).await?;
+    Ok(made.map(|(embedder, _)| embedder))
 }
+
+/// An embedder, and the seat of who is asked for vectors where that is a provider.
+type Seated = (Arc<dyn Embed>, Option<Arc<Seat<dyn Embed>>>);
 
 pub(super) async fn embedder_of<S: BuildHasher>(
     embeddings: &Embeddings,
@@ -36,16 +41,21 @@ pub(super) async fn embedder_of<S: BuildHasher>(
     (clock, random): (&Arc<dyn Clock>, &Arc<dyn Random>),
     metrics: &Arc<Metrics>,
     tracker: &TaskTracker,
-) -> Result<Option<Arc<dyn Embed>>, BuildError> {
+) -> Result<Option<Seated>, BuildError> {
+    let mut seat = None;
     let engine = match embeddings.engine {
         EmbeddingsEngine::Off => None,
-        EmbeddingsEngine::OpenAi => asked(embeddings, providers, clock, random),
+        EmbeddingsEngine::OpenAi => asked(embeddings, providers, clock, random).map(|asked| {
+            let taken = seat.insert(Seat::new(asked));
+            Arc::new(EmbedSeat::new(Arc::clone(taken))) as Arc<dyn Embed>
+        }),
         EmbeddingsEngine::Local => match embeddings.path.clone() {
             Some(folder) => Some(computed(embeddings, folder, tracker).await?),
             None => None,
         },
     };
-    Ok(engine.map(|engine| Arc::new(Cached::new(engine, CACHE_BYTES, Arc::clone(metrics))) as Arc<dyn Embed>))
+    let cached = |engine| Arc::new(Cached::new(engine, CACHE_BYTES, Arc::clone(metrics))) as Arc<dyn Embed>;
+    Ok(engine.map(|engine| (cached(engine), seat)))
 }
 
 /// What the embedder may see of memories at most: a model in the process sees all.
@@ -58,7 +68,7 @@ pub(super) fn ceiling<S: BuildHasher>(
 }
 
 /// `None` where provider or model are not there, which the check of the configuration has refused.
-fn asked<S: BuildHasher>(
+pub(super) fn asked<S: BuildHasher>(
     embeddings: &Embeddings,
     providers: &HashMap<String, Arc<Provider>, S>,
     clock: &Arc<dyn Clock>,

@@ -25,8 +25,14 @@ pub enum ErrorKind {
     MethodNotAllowed,
     /// The object was changed by someone else in between.
     Conflict,
+    /// The body came too slowly.
+    UploadTimeout,
     /// The body is larger than the limit.
     TooLarge,
+    /// Path and query are longer than the limit.
+    UrlTooLong,
+    /// The header is larger than the limit.
+    HeaderTooLarge,
     /// The body is not `application/json`.
     UnsupportedMedia,
     /// The key's own limit is used up.
@@ -53,10 +59,13 @@ impl ErrorKind {
             Self::Forbidden => 403,
             Self::NotFound | Self::ModelNotFound => 404,
             Self::MethodNotAllowed => 405,
+            Self::UploadTimeout => 408,
             Self::Conflict => 409,
             Self::TooLarge => 413,
+            Self::UrlTooLong => 414,
             Self::UnsupportedMedia => 415,
             Self::RateLimited => 429,
+            Self::HeaderTooLarge => 431,
             Self::Internal => 500,
             Self::NotImplemented => 501,
             Self::UpstreamFailed => 502,
@@ -75,7 +84,10 @@ impl ErrorKind {
             | Self::ModelNotFound
             | Self::MethodNotAllowed
             | Self::Conflict
+            | Self::UploadTimeout
             | Self::TooLarge
+            | Self::UrlTooLong
+            | Self::HeaderTooLarge
             | Self::UnsupportedMedia
             | Self::NotImplemented => "invalid_request_error",
             Self::Unauthenticated => "authentication_error",
@@ -99,7 +111,10 @@ impl ErrorKind {
             Self::ModelNotFound => "model_not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::Conflict => "conflict",
+            Self::UploadTimeout => "request_timeout",
             Self::TooLarge => "request_too_large",
+            Self::UrlTooLong => "uri_too_long",
+            Self::HeaderTooLarge => "request_header_too_large",
             Self::UnsupportedMedia => "unsupported_media_type",
             Self::RateLimited => "rate_limit_exceeded",
             Self::Overloaded => "overloaded",

@@ -9,3 +9,6 @@ mod validity;
 
 pub use identity::Identity;
 pub use pair::{Pair, PairError};
+
+/// So long before its end, in milliseconds, it is said that a certificate ends.
+pub const EXPIRY_WARNING: i64 = 14 * 86_400_000;

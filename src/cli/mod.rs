@@ -19,9 +19,11 @@ mod usage;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::app::reload::Source;
 use crate::config::{Config, ConfigErrors, Overrides, SystemEnv};
 
 /// An OpenAI-compatible gateway with a memory: repoint base_url, and the next conversation remembers.
@@ -88,6 +90,11 @@ impl ConfigArgs {
             data: self.data.clone(),
             allow_open: self.allow_open,
         }
+    }
+
+    /// Where the same comes from again, while running.
+    fn source(&self) -> Source {
+        Source { path: self.config.clone(), overrides: self.overrides(), env: Arc::new(SystemEnv) }
     }
 
     fn load(&self) -> Result<Config, ConfigErrors> {

@@ -1,5 +1,6 @@
 //! `backstory serve`.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +9,12 @@ use clap::Args;
 use tokio::net::TcpListener;
 
 use super::{ConfigArgs, asked_to_stop, complain, say};
+use crate::app::reload::{self, Why};
 use crate::app::{App, Exporting, Parts, build, export};
 use crate::base::{SystemClock, SystemRandom};
+use crate::certificates::Identity;
 use crate::config::{Config, Env, SystemEnv};
-use crate::server::{Drained, Front, serve};
+use crate::server::{Drained, Entrance, Front, serve};
 use crate::telemetry;
 use crate::telemetry::otlp::Traces;
 use crate::upstream::Auth;
@@ -40,16 +43,23 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
     let wanted = SystemEnv.var("BACKSTORY_LOG");
     let otlp = config.telemetry.otlp.as_ref();
     let traces = otlp.map(|otlp| Traces::new(otlp.sample, Arc::new(SystemRandom)));
-    if telemetry::init(config.telemetry.log, &config.telemetry.level, wanted.as_deref(), traces.as_ref()).is_err() {
+    let level = telemetry::init(config.telemetry.log, &config.telemetry.level, wanted.as_deref(), traces.as_ref());
+    if level.is_err() {
         complain("a log is installed already; using it");
     }
-    let listener = match TcpListener::bind(config.server.listen).await {
-        Ok(listener) => listener,
-        Err(error) => {
-            complain(&format!(
-                "cannot listen on {}: {error}; choose another address with --listen ADDR or [server] listen",
-                config.server.listen
-            ));
+    let bound = async {
+        let hint = "--listen ADDR or [server] listen";
+        let data = bind(config.server.listen, hint).await?;
+        let admin = match config.server.admin_listen {
+            Some(address) => Some(bind(address, "[server] admin_listen").await?),
+            None => None,
+        };
+        Ok::<_, String>((data, admin))
+    };
+    let (listener, admin_listener) = match bound.await {
+        Ok(bound) => bound,
+        Err(reason) => {
+            complain(&reason);
             return ExitCode::FAILURE;
         }
     };
@@ -70,6 +80,30 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
         }
     };
     say(&banner(&config, &address.to_string()));
+    let front = Front::new(&app);
+    let entrance = |listener, identity: Option<&Arc<Identity>>| Entrance {
+        listener,
+        tls: identity.map(Identity::server_config),
+        max_connections: config.server.max_connections,
+    };
+    let data = (entrance(listener, app.identities.data.as_ref()), front.clone());
+    let admin = admin_listener.map(|listener| {
+        let address = listener.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string());
+        tracing::info!(
+            address,
+            tls = app.identities.admin.is_some(),
+            "the admin API and the metrics have an address of their own"
+        );
+        (entrance(listener, app.identities.admin.as_ref()), Front::admin(&app))
+    });
+    let fronts = [Some(front), admin.as_ref().map(|(_, front)| front.clone())];
+    reload::start(&app, args.config.source(), move |app| {
+        fronts.iter().flatten().for_each(|front| front.follow(app));
+        if let Ok(level) = &level {
+            level.set(&app.config.telemetry.level);
+        }
+    });
+    reload_at_hangup(&app);
 
     let stop = app.stop.clone();
     let signals = async move {
@@ -78,7 +112,7 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
         stop.cancel();
         asked_to_stop().await;
     };
-    let serving = serve_and_drain(&app, listener, exporting);
+    let serving = serve_and_drain(&app, data, admin, exporting);
     tokio::select! {
         drained = serving => {
             // Replies that had to be cut are a reason to look, not a failure of ours: what they said is recorded.
@@ -94,8 +128,50 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
     }
 }
 
-async fn serve_and_drain(app: &Arc<App>, listener: TcpListener, exporting: Option<Exporting>) -> Drained {
-    let drained = serve(listener, Front::new(app), app.stop.clone(), app.settings.drain).await;
+async fn bind(address: SocketAddr, hint: &str) -> Result<TcpListener, String> {
+    let failed = |error| format!("cannot listen on {address}: {error}; choose another address with {hint}");
+    TcpListener::bind(address).await.map_err(failed)
+}
+
+/// SIGHUP has the configuration read again. Only until the process stops: then it is passed over.
+#[cfg(unix)]
+fn reload_at_hangup(app: &Arc<App>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::hangup()) {
+        Ok(mut hangup) => {
+            let reloads = Arc::clone(&app.reloads);
+            app.tracker.spawn(app.stop.clone().run_until_cancelled_owned(async move {
+                while hangup.recv().await.is_some() {
+                    reloads.ask(Why::Signal).await;
+                }
+            }));
+        }
+        Err(error) => tracing::warn!(%error, "SIGHUP cannot be heard; POST /admin/v1/reload remains"),
+    }
+}
+
+#[cfg(not(unix))]
+fn reload_at_hangup(_: &Arc<App>) {}
+
+type Side = (Entrance, Front);
+
+/// Both listeners drain at the same time; the admin's replies are short.
+async fn serve_and_drain(
+    app: &Arc<App>,
+    (entrance, front): Side,
+    admin: Option<Side>,
+    exporting: Option<Exporting>,
+) -> Drained {
+    let (stop, drain) = (&app.stop, app.settings.drain);
+    let data = serve(entrance, front, stop.clone(), drain);
+    let drained = match admin {
+        None => data.await,
+        Some((entrance, front)) => {
+            let admin = serve(entrance, front, stop.clone(), drain);
+            let (data, _) = tokio::join!(data, admin);
+            data
+        }
+    };
     // Replies have ended: what they left is committed before the process ends. What is not learned yet stays in the outbox.
     app.halt.cancel();
     app.tracker.close();
@@ -134,12 +210,13 @@ fn banner(config: &Config, address: &str) -> String {
         }
     };
     let database = config.database(&SystemEnv);
+    let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     format!(
-        "backstory {} listening on http://{address}\n\
+        "backstory {} listening on {scheme}://{address}\n\
          upstream: {upstream}, {auth}\n\
          memory:   on, kept in {}\n\
          users:    {who}\n\
-         in your app, change one line:  base_url = \"http://{address}/v1\"",
+         in your app, change one line:  base_url = \"{scheme}://{address}/v1\"",
         env!("CARGO_PKG_VERSION"),
         database.display(),
     )

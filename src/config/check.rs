@@ -65,6 +65,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<ConfigError>) {
         errors.push(ConfigError::new("vectors.engine", Some(quoted("pgvector")), problem));
     }
     open_address(config, errors);
+    admin_address(config, errors);
 }
 
 fn providers(config: &Config, errors: &mut Vec<ConfigError>) {
@@ -232,6 +233,29 @@ fn open_address(config: &Config, errors: &mut Vec<ConfigError>) {
     let problem = "this address can be reached by others and no [[keys]] are configured, so anyone could use this gateway and its memory; \
                    configure [[keys]] or [admin] key, listen on 127.0.0.1, or pass --allow-open if that is meant";
     errors.push(ConfigError::new("server.listen", Some(quoted(&listen.to_string())), problem));
+}
+
+/// An admin address is another one, and the world must not read what an operator may.
+fn admin_address(config: &Config, errors: &mut Vec<ConfigError>) {
+    let mut wrong = |key: &str, value, problem| errors.push(ConfigError::new(format!("server.{key}"), value, problem));
+    let Some(address) = config.server.admin_listen else {
+        if config.server.admin_tls.is_some() {
+            wrong(
+                "admin_tls_cert",
+                None,
+                "needs `admin_listen`: without it there is one address, which shows `tls_cert`",
+            );
+        }
+        return;
+    };
+    let shown = || Some(quoted(&address.to_string()));
+    if address == config.server.listen && address.port() != 0 {
+        wrong("admin_listen", shown(), "is the same address as `listen`: choose another port, or leave it out");
+    }
+    if !address.ip().is_loopback() && config.admin.key.is_none() && !config.allow_open {
+        let problem = "this address can be reached by others and there is no [admin] key; configure one, listen on 127.0.0.1, or pass --allow-open if that is meant";
+        wrong("admin_listen", shown(), problem);
+    }
 }
 
 fn known_provider(config: &Config, path: &str, name: &str, errors: &mut Vec<ConfigError>) {

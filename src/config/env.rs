@@ -1,5 +1,7 @@
 //! What the configuration reads from outside its text: variables and files, behind a trait.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,38 @@ impl Env for SystemEnv {
         let mut text = String::new();
         std::fs::File::open(path)?.take(super::MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text)?;
         Ok(text)
+    }
+}
+
+/// Notes which files are read.
+#[derive(Debug)]
+pub struct Noting<'a> {
+    inner: &'a dyn Env,
+    files: RefCell<BTreeSet<PathBuf>>,
+}
+
+impl<'a> Noting<'a> {
+    /// Reads through another environment.
+    #[must_use]
+    pub fn new(inner: &'a dyn Env) -> Self {
+        Self { inner, files: RefCell::default() }
+    }
+
+    /// The files that were asked for, there or not.
+    #[must_use]
+    pub fn into_files(self) -> BTreeSet<PathBuf> {
+        self.files.into_inner()
+    }
+}
+
+impl Env for Noting<'_> {
+    fn var(&self, name: &str) -> Option<String> {
+        self.inner.var(name)
+    }
+
+    fn file(&self, path: &Path) -> io::Result<String> {
+        self.files.borrow_mut().insert(path.to_path_buf());
+        self.inner.file(path)
     }
 }
 

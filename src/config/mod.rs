@@ -14,12 +14,14 @@ mod extract;
 mod key;
 mod limit_rules;
 mod limits;
+mod marks;
 mod memory;
 mod model;
 mod params;
 mod provider;
 mod reader;
 mod recall;
+mod restart;
 mod retry;
 mod server;
 mod spending;
@@ -30,17 +32,18 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-pub use env::{Env, SystemEnv};
+pub use env::{Env, Noting, SystemEnv};
 pub use error::{ConfigError, ConfigErrors};
 pub use extract::{Extract, ModelRef, Summary};
 pub use key::{ApiAccess, Key, MemorySwitch, SubjectFrom};
 pub use limit_rules::LimitSection;
 pub use limits::{Budget, BudgetChanges, Overflow, Profile, Timeouts};
+pub use marks::Marks;
 pub use memory::{Memory, MemoryRules};
 pub use model::{Model, Routing, Target, UnknownModels};
 pub use provider::{Provider, ProviderKind};
 pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank, RerankKind};
-pub use server::{Admin, Server, Tls};
+pub use server::{Admin, Server};
 pub use spending::Unpriced;
 pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
 pub use telemetry::{Otlp, Telemetry};
@@ -103,6 +106,8 @@ pub struct Config {
     pub default_subject: Option<String>,
     /// `--allow-open`: a non-loopback address without keys is meant.
     pub allow_open: bool,
+    /// What the file says, key by key, to tell it from another reading.
+    pub marks: Marks,
 }
 
 /// What the command line sets; it wins over the file and is checked with it.
@@ -144,6 +149,7 @@ impl Default for Config {
             file: None,
             default_subject: Some("me".to_owned()),
             allow_open: false,
+            marks: Marks::default(),
         }
     }
 }
@@ -180,9 +186,11 @@ impl Config {
     /// All mistakes at once.
     pub fn parse(text: &str, path: &Path, env: &dyn Env, overrides: &Overrides) -> Result<Self, ConfigErrors> {
         let table = text.parse::<toml::Table>().map_err(|error| ConfigErrors::syntax(path, text, &error))?;
-        let reader = Reader::new(env, path.parent().unwrap_or(Path::new("")));
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let reader = Reader::new(env, folder);
         let mut config = reader.read(&table, Self::read);
         config.file = Some(path.to_path_buf());
+        config.marks = Marks::of(&table, folder, env);
         Self::build(config, reader.into_errors(), env, overrides)
     }
 
@@ -245,6 +253,7 @@ impl Config {
             file: None,
             default_subject: None,
             allow_open: false,
+            marks: Marks::default(),
         }
     }
 

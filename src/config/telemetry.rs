@@ -81,6 +81,11 @@ impl Telemetry {
         }
     }
 
+    /// The same at another level.
+    pub(super) fn with_level(&self, level: String) -> Self {
+        Self { level, ..self.clone() }
+    }
+
     /// With what the environment says by OpenTelemetry's own names where the file says nothing. What cannot be read there is passed over, as
     /// its specification asks.
     pub(super) fn with_environment(mut self, env: &dyn Env) -> Self {

@@ -122,6 +122,10 @@ fn every_commented_key_of_the_example_file_can_be_used() {
         .replace("\napi_keys =", "\n#")
         .replace("\nca_file =", "\n#")
         .replace("\notlp_ca_file =", "\n#")
+        .replace("\ntls_cert =", "\n#")
+        .replace("\ntls_key =", "\n#")
+        .replace("\nadmin_tls_cert =", "\n#")
+        .replace("\nadmin_tls_key =", "\n#")
         .replace("\nalias =", "\n[[models.targets]]\nprice_input_per_million = 0.0\nprice_output_per_million = 0.0\n#");
     text = text.replace("\nkey_sha256 =", "\n#").replace("api_key = \"client\" ", "api_key = \"sk-1\" ");
     text = text.replace("api_key = \"${QDRANT_KEY}\"", "").replace("api_key = \"${RERANK_KEY}\"", "");
@@ -320,12 +324,33 @@ fn namespaces_inherit_what_they_leave_out() {
 
 #[test]
 fn what_this_build_cannot_do_is_named() {
-    let text = "[server]\nadmin_listen='127.0.0.1:2'\ntls_cert='c'\ntls_key='k'\n[store]\nurl='postgres://h/d'\n[vectors]\nengine='pgvector'\n\
+    let text = "[store]\nurl='postgres://h/d'\n[vectors]\nengine='pgvector'\n\
         [redis]\nurl='redis://h'\n[extract]\nprovider='p'\nmodel='m'\nkeep_exchanges_days=1\nwindow_seconds=1\n[summary]\nprovider='p'\nmodel='m'\n\
         [embeddings]\nengine='local'\npath='x'\n[telemetry]\notlp_endpoint='http://h'\n\
         [[providers]]\nname='p'\nkind='anthropic'\nbase_url='http://h'\n";
     let said = load(text).unwrap().unsupported();
-    assert_eq!(said.len(), 7, "{said:#?}");
+    assert_eq!(said.len(), 5, "{said:#?}");
+}
+
+#[test]
+fn what_tls_shows_is_read_and_checked_with_everything_else() {
+    let mut env = MapEnv::default();
+    for name in ["good.pem", "good.key", "expired.key"] {
+        let path = format!("{}/tests/data/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+        env.files.insert(format!("/etc/{name}").into(), std::fs::read_to_string(path).unwrap());
+    }
+    let server = |lines: &str| load_with(&format!("[server]\n{lines}"), &env, &Overrides::default());
+    let good = server("tls_cert='good.pem'\ntls_key='good.key'\n").unwrap();
+    assert!(good.server.tls.is_some() && good.server.tls == good.server.tls_of_admin().cloned());
+    let wrong = server(
+        "tls_cert='good.pem'\ntls_key='expired.key'\nadmin_tls_cert='gone.pem'\nadmin_tls_key='good.key'\nadmin_listen='0.0.0.0:8080'\n",
+    );
+    let wrong: Vec<String> = wrong.unwrap_err().errors.iter().map(ToString::to_string).collect();
+    assert_says(&wrong, "server.tls_key = \"expired.key\"", &["does not belong to the certificate"]);
+    assert_says(&wrong, "server.admin_tls_cert = \"gone.pem\"", &["cannot be read"]);
+    assert_says(&wrong, "server.admin_listen = \"0.0.0.0:8080\"", &["[admin] key", "--allow-open"]);
+    let same = server("admin_listen='127.0.0.1:8080'\n").unwrap_err();
+    assert!(same.to_string().contains("the same address"), "{same}");
 }
 
 #[test]

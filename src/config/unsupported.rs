@@ -13,14 +13,6 @@ impl Config {
             }
         };
         cannot(
-            self.server.admin_listen.is_some(),
-            "server.admin_listen: a separate admin address is not supported yet; leave it out",
-        );
-        cannot(
-            self.server.tls.is_some(),
-            "server.tls_cert: TLS is not supported yet; terminate it in front of Backstory",
-        );
-        cannot(
             matches!(self.store.url, StoreUrl::Postgres(_)),
             "store.url: PostgreSQL is not supported yet; use sqlite://… or leave it out",
         );

@@ -1,31 +1,28 @@
 //! `Decode`: body → payload, without losing a byte.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::stage::Stage;
+use super::upload::{Patience, read_body};
 use crate::base::{ErrorKind, GatewayError};
 use crate::exchange::{Authenticated, Decoded, Embeddings, Kind, Payload};
 use crate::wire::{ChatRequest, DecodeError, Span, decode_lossy, scan};
 
-/// How long a client may take to upload a body.
-const UPLOAD_DEADLINE: Duration = Duration::from_secs(120);
-
 /// Bodies from this size on are parsed off the async threads, in bytes: parsing runs at about 1 GB/s.
 const PARSE_INLINE_BYTES: usize = 512 * 1024;
 
-/// Reads and parses bodies; refuses with 400, 413 and 415.
+/// Reads and parses bodies; refuses with 400, 408, 413 and 415.
 #[derive(Clone, Copy, Debug)]
 pub struct Decode {
     /// What the route expects.
     pub kind: Kind,
     /// Largest body, in bytes.
     pub max_body_bytes: usize,
+    /// How long it may take to come.
+    pub patience: Patience,
 }
 
 impl<B> Stage<Authenticated<B>> for Decode
@@ -39,7 +36,7 @@ where
         let Authenticated { stamp, principal, credential, http } = input;
         let (parts, body) = http.into_parts();
         check_type(&parts.headers)?;
-        let body = read_body(&parts.headers, body, self.max_body_bytes).await?;
+        let body = read_body(&parts.headers, body, self.max_body_bytes, self.patience).await?;
         let kind = self.kind;
         let payload = if body.len() < PARSE_INLINE_BYTES {
             parse(kind, body)
@@ -62,35 +59,6 @@ fn check_type(headers: &HeaderMap) -> Result<(), GatewayError> {
         return Ok(());
     }
     Err(GatewayError::new(ErrorKind::UnsupportedMedia, "the body must be of Content-Type application/json"))
-}
-
-/// Reads a whole body.
-///
-/// # Errors
-/// 413 over `max_bytes`, also when it is only announced or comes in chunks; 400 when it breaks off or takes too long.
-pub async fn read_body<B>(headers: &HeaderMap, body: B, max_bytes: usize) -> Result<Bytes, GatewayError>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let too_large =
-        || GatewayError::new(ErrorKind::TooLarge, format!("the body is larger than the limit of {max_bytes} bytes"));
-    let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
-    if announced.is_some_and(|n| n > max_bytes as u64) {
-        return Err(too_large());
-    }
-    let collected = tokio::time::timeout(UPLOAD_DEADLINE, Limited::new(body, max_bytes).collect()).await;
-    match collected {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => {
-            Err(GatewayError::new(ErrorKind::BadRequest, "the body broke off before its end").with_source(error))
-        }
-        Err(_) => Err(GatewayError::new(
-            ErrorKind::BadRequest,
-            format!("the body did not arrive within {} seconds", UPLOAD_DEADLINE.as_secs()),
-        )),
-    }
 }
 
 fn parse(kind: Kind, body: Bytes) -> Result<Payload, GatewayError> {

@@ -19,11 +19,12 @@ mod span;
 mod stage;
 mod tee;
 mod turn;
+mod upload;
 
 pub use admit::Admit;
 pub use authenticate::Authenticate;
 pub use body::{ReplyBody, full};
-pub use decode::{Decode, read_body};
+pub use decode::Decode;
 pub use identify::Identify;
 pub use recall::Recall;
 pub use record::{Record, RecordSettings, context_header, memory_header};
@@ -31,3 +32,4 @@ pub use reserve::{Booking, Reservation, Reserve};
 pub use respond::{Arrived, Respond, respond};
 pub use span::{SpanBody, request_span, spanned};
 pub use stage::{Stage, StageLayer, Then};
+pub use upload::{Paced, Patience, TooSlow, read_body};

@@ -16,14 +16,15 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tower::Service;
 
+use super::bounds::Bounds;
 use super::guard;
 use super::routes;
 use super::stack::{Gateway, gateway};
-use crate::app::App;
+use crate::app::{App, Settings};
 use crate::base::{GatewayError, RequestId};
 use crate::exchange::Kind;
 use crate::layers::{ReplyBody, respond};
-use crate::telemetry::Metrics;
+use crate::telemetry::{HandshakeFailure, Held, Listener, Metrics};
 
 /// Everything behind one listener. Cheap to clone.
 ///
@@ -34,21 +35,16 @@ pub struct Front(Arc<Door>);
 
 struct Door {
     of: Listener,
+    metrics: Arc<Metrics>,
     now: RwLock<Arc<Shared>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Listener {
-    Data,
-    Admin,
 }
 
 struct Shared {
     /// The paths that carry the load; `None` on the admin listener.
     direct: Option<Direct>,
     router: Router,
+    bounds: Bounds,
     loopback_only: bool,
-    metrics: Arc<Metrics>,
 }
 
 struct Direct {
@@ -76,7 +72,7 @@ impl Front {
     }
 
     fn of(of: Listener, app: &Arc<App>) -> Self {
-        Self(Arc::new(Door { of, now: RwLock::new(Arc::new(Shared::new(of, app))) }))
+        Self(Arc::new(Door { of, metrics: Arc::clone(&app.metrics), now: RwLock::new(Arc::new(Shared::new(of, app))) }))
     }
 
     /// Goes over to another configuration: requests that come from now on are answered by it.
@@ -86,13 +82,23 @@ impl Front {
         *self.0.now.write().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
+    /// Counts a connection while it lasts.
+    pub(super) fn connected(&self) -> Held {
+        self.0.metrics.edges.connection(self.0.of)
+    }
+
+    /// Counts a handshake that came to nothing.
+    pub(super) fn handshake_failed(&self, why: HandshakeFailure) {
+        self.0.metrics.edges.handshakes_failed.inc(why);
+    }
+
     /// Answers one request; a panic is a 500 for that request, and is counted.
     pub(super) async fn answer(self, request: Request<Incoming>) -> Response<ReplyBody> {
         let shared = Arc::clone(&self.0.now.read().unwrap_or_else(PoisonError::into_inner));
         match AssertUnwindSafe(shared.route(request)).catch_unwind().await {
             Ok(reply) => reply,
             Err(_) => {
-                shared.metrics.panics.inc();
+                self.0.metrics.panics.inc();
                 respond(&GatewayError::internal("a request panicked"), RequestId(0))
             }
         }
@@ -109,11 +115,15 @@ impl Shared {
             }
             Listener::Admin => (None, routes::admin(app), app.settings.admin_loopback_only),
         };
-        Self { direct, router, loopback_only, metrics: Arc::clone(&app.metrics) }
+        let Settings { max_header_bytes, max_url_bytes, .. } = app.settings;
+        Self { direct, router, bounds: Bounds { max_header_bytes, max_url_bytes }, loopback_only }
     }
 
     async fn route(&self, request: Request<Incoming>) -> Response<ReplyBody> {
-        // Before anything else: who may talk to us at all.
+        if let Err(error) = self.bounds.check(&request) {
+            return respond(&error, RequestId(0));
+        }
+        // Before anything is done: who may talk to us at all.
         if self.loopback_only
             && let Err(error) = guard::check(request.headers(), request.uri())
         {

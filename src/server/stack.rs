@@ -49,7 +49,7 @@ where
 {
     let stages = StageLayer::new(Authenticate(Arc::clone(&app.keys))) // Arrived -> Authenticated
         // After the key is known: strangers cannot make us read a body.
-        .then(Decode { kind, max_body_bytes: app.settings.max_body_bytes }) // -> Decoded
+        .then(Decode { kind, max_body_bytes: app.settings.max_body_bytes, patience: app.settings.patience }) // -> Decoded
         .then(Identify {
             policies: Arc::clone(&app.settings.policies),
             learn: app.settings.learn,
