@@ -127,6 +127,43 @@ async fn sigterm_in_a_stream_lets_it_end_as_it_should_and_the_exit_code_is_0() {
     assert!(log.contains("stopping"), "{log}");
 }
 
+// Issue 7, point 3; through the real process, as `systemctl reload` does it.
+#[cfg(unix)]
+#[tokio::test]
+async fn sighup_takes_a_new_configuration_and_keeps_the_old_one_for_a_broken_file() {
+    let mock = upstream(Script::Model).await;
+    let data = tempfile::tempdir().unwrap();
+    let text = |key: &str| {
+        format!(
+            "[server]\nwatch_seconds = 0\n[[providers]]\nname = \"up\"\nbase_url = \"{}\"\n[[keys]]\nkey = \"{key}\"\nmemory = \"off\"\n",
+            mock.base_url()
+        )
+    };
+    let file = config(&text("bk-first-0123456789"));
+    let args = ["--config", file.path().to_str().unwrap(), "--data", data.path().to_str().unwrap()];
+    let mut gateway = Binary::serve(&args).await;
+    let (binary, pid) = (&gateway, gateway.child.id().to_string());
+    let hang_up = || assert!(std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    let status = async |key: &str| {
+        let body = json!({"model": "mock", "messages": user("Hello there")});
+        Ask::new(binary.addr, "POST", "/v1/chat/completions").key(key).json(&body).send().await.status.as_u16()
+    };
+    assert_eq!(status("bk-first-0123456789").await, 200);
+    std::fs::write(file.path(), "[[keys]]\nkey = 7\n").unwrap();
+    hang_up();
+    eventually("it was refused", || async {
+        (metric(binary, "backstory_config_reloads_total{outcome=\"refused\"}").await == 1.0).then_some(())
+    })
+    .await;
+    assert_eq!(status("bk-first-0123456789").await, 200);
+    std::fs::write(file.path(), text("bk-second-0123456789")).unwrap();
+    hang_up();
+    eventually("it was taken", || async { (status("bk-second-0123456789").await == 200).then_some(()) }).await;
+    assert_eq!(status("bk-first-0123456789").await, 401);
+    gateway.terminate();
+    assert_eq!(gateway.ended().await.code(), Some(0));
+}
+
 // BerriAI/litellm#1851.
 #[tokio::test]
 async fn without_keys_and_not_on_loopback_it_refuses_to_start_and_says_why() {

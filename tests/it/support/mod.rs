@@ -5,6 +5,7 @@
 
 pub(crate) mod binary;
 pub(crate) mod client;
+pub(crate) mod live;
 pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod raw;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 pub(crate) use binary::Binary;
 pub(crate) use client::{Ask, Got};
+pub(crate) use live::{ADMIN_KEY, Live};
 pub(crate) use stack::{KEY, PROVIDER_KEY, Stack};
 
 /// Longer than anything takes here, also on a machine that is busy with something else.
