@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::certificates::Pair;
 use crate::config::{Config, Env, Overrides};
 
 /// What a command prints, and whether it succeeded.
@@ -35,9 +36,15 @@ fn summary(config: &Config) -> String {
         0 => "no keys (clients use their own upstream keys)".to_owned(),
         n => counted(n, "key"),
     };
+    let server = &config.server;
+    let tls = |pair: Option<&Pair>| pair.map_or_else(String::new, |pair| format!(" (TLS until {})", pair.not_after));
+    let admin = server
+        .admin_listen
+        .map_or_else(String::new, |address| format!(", for operators on {address}{}", tls(server.tls_of_admin())));
     format!(
-        "config ok: {file}: listens on {}, {}, {}, {keys}",
-        config.server.listen,
+        "config ok: {file}: listens on {}{}{admin}, {}, {}, {keys}",
+        server.listen,
+        tls(server.tls.as_ref()),
         counted(config.providers.len(), "provider"),
         counted(config.models.len(), "model"),
     )

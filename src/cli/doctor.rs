@@ -1,6 +1,8 @@
 //! `backstory doctor`: looks at everything that can be wrong, and says what to do.
 
 use std::collections::BTreeMap;
+use std::iter;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +10,8 @@ use std::time::Instant;
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
 use crate::app::{Parts, embedder, headers, reach};
-use crate::base::{Clock, Secret, SystemClock, SystemRandom};
+use crate::base::{Clock, Secret, SystemClock, SystemRandom, Time};
+use crate::certificates::EXPIRY_WARNING;
 use crate::config::{Config, EmbeddingsEngine, Key, Provider, SystemEnv, Unpriced};
 use crate::embed::Side;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
@@ -41,7 +44,10 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
     };
     let mut findings = vec![good("the config has no mistakes".to_owned())];
     findings.extend(config.unsupported().into_iter().map(bad));
-    findings.push(listen(&config).await);
+    for address in iter::once(config.server.listen).chain(config.server.admin_listen) {
+        findings.push(listen(address).await);
+    }
+    findings.extend(certificates(&config, SystemClock.now()));
     findings.extend(unpriced_configured(&config).into_iter().map(warning));
     findings.extend(store(&config).await);
     findings.extend(unbooked(&config).into_iter().map(warning));
@@ -61,8 +67,7 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
     if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-async fn listen(config: &Config) -> Finding {
-    let address = config.server.listen;
+async fn listen(address: SocketAddr) -> Finding {
     match tokio::net::TcpListener::bind(address).await {
         Ok(_) => good(format!("{address} is free to listen on")),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
@@ -72,6 +77,25 @@ async fn listen(config: &Config) -> Finding {
             bad(format!("cannot listen on {address}: {error}; choose another with --listen or [server] listen"))
         }
     }
+}
+
+/// How long the certificates hold that are shown. That they and their keys belong together was checked with the config.
+fn certificates(config: &Config, now: Time) -> Vec<Finding> {
+    let server = &config.server;
+    let shown = [("tls_cert", server.tls.as_ref()), ("admin_tls_cert", server.admin_tls.as_ref())];
+    let said = shown.into_iter().filter_map(|(key, pair)| Some((key, pair?))).map(|(key, pair)| {
+        let (from, until) = (pair.not_before, pair.not_after);
+        if until <= now {
+            bad(format!("the certificate of {key} ended at {until}: clients refuse it; put a renewed one in its place"))
+        } else if from > now {
+            bad(format!("the certificate of {key} holds from {from} on only: is the clock of this machine right?"))
+        } else if until.since(now) < EXPIRY_WARNING {
+            warning(format!("the certificate of {key} ends at {until}; put a renewed one in its place"))
+        } else {
+            good(format!("the certificate of {key} holds until {until}"))
+        }
+    });
+    said.collect()
 }
 
 async fn store(config: &Config) -> Vec<Finding> {
@@ -296,7 +320,22 @@ fn bad(what: String) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Time;
+
+    #[test]
+    fn a_certificate_that_ends_is_said_in_time() {
+        let pem = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tls");
+        let text = format!(
+            "[server]\nadmin_listen='127.0.0.1:1'\ntls_cert='{pem}/good.pem'\ntls_key='{pem}/good.key'\nadmin_tls_cert='{pem}/expired.pem'\nadmin_tls_key='{pem}/expired.key'\n"
+        );
+        let path = std::path::Path::new("t.toml");
+        let config = Config::parse(&text, path, &SystemEnv, &crate::config::Overrides::default()).unwrap();
+        let seen = |now: &str| {
+            certificates(&config, Time::parse(now).unwrap()).iter().map(|f| (f.ok, f.warns)).collect::<Vec<_>>()
+        };
+        let (good, warning, bad) = ((true, false), (true, true), (false, false));
+        assert_eq!(seen("2080-01-01"), [good, bad]);
+        assert_eq!(seen("2020-01-20"), [bad, warning], "the first is not good yet");
+    }
 
     fn used(namespace: &str, source: &str, subject: &str, begun: u64) -> SubjectUse {
         SubjectUse {
