@@ -9,13 +9,15 @@ use std::time::Instant;
 
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
-use crate::app::{Parts, embedder, headers, reach};
+use crate::app::{Parts, collector, embedder, headers, reach};
 use crate::base::{Clock, Secret, SystemClock, SystemRandom, Time};
 use crate::certificates::EXPIRY_WARNING;
 use crate::config::{Config, EmbeddingsEngine, Key, Provider, SystemEnv, Unpriced};
 use crate::embed::Side;
 use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, SubjectUse, UpkeepStore};
+use crate::telemetry::otlp::{Collector, empty_message};
+use crate::telemetry::{Label, Signal};
 use crate::upstream::{Auth, probe};
 
 /// One thing that was looked at.
@@ -55,6 +57,7 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
         findings.extend(upstream(provider).await);
     }
     findings.extend(embeddings(&config).await);
+    findings.extend(telemetry(&config).await);
     let healthy = findings.iter().all(|finding| finding.ok);
     for finding in findings {
         let mark = match (finding.ok, finding.warns) {
@@ -303,6 +306,36 @@ async fn embeddings(config: &Config) -> Option<Finding> {
         }
         Err(error) => bad(format!("the embedder {model}: {error}; words find without it")),
     })
+}
+
+/// Sends the collector messages with nothing in them, which it takes as it would any.
+async fn telemetry(config: &Config) -> Vec<Finding> {
+    let Some(otlp) = &config.telemetry.otlp else { return Vec::new() };
+    let endpoint = &otlp.endpoint;
+    let collector = match collector(otlp, Arc::new(SystemClock)) {
+        Ok(collector) => collector,
+        Err(reason) => return vec![bad(format!("telemetry cannot be sent to {endpoint}: {reason}"))],
+    };
+    let mut findings = Vec::new();
+    for signal in [Signal::Traces, Signal::Metrics] {
+        if signal == Signal::Metrics && otlp.metrics_every.is_none() {
+            continue;
+        }
+        let name = signal.text();
+        let sent = tokio::time::timeout(otlp.timeout, collector.send(signal, empty_message(signal))).await;
+        findings.push(match sent {
+            Ok(Ok(_)) => good(format!("the collector {endpoint} takes {name}")),
+            Ok(Err(error)) => bad(format!(
+                "the collector {endpoint} does not take {name}: {error}; check otlp_endpoint, otlp_protocol and otlp_headers{}",
+                if signal == Signal::Metrics { ", or set otlp_metrics_seconds = 0" } else { "" }
+            )),
+            Err(_) => bad(format!(
+                "the collector {endpoint} does not answer within {} ms; check otlp_endpoint and the network",
+                otlp.timeout.as_millis()
+            )),
+        });
+    }
+    findings
 }
 
 fn good(what: String) -> Finding {
