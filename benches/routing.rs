@@ -12,7 +12,7 @@ use backstory::context::PolicyChanges;
 use backstory::exchange::{Credential, Limits, MemoryApi, Payload, Principal, SubjectRule, Switch};
 use backstory::memory::Sensitivity;
 use backstory::tokens::{ModelTable, PriceChanges};
-use backstory::upstream::{Auth, ModelConfig, Pick, Provider, ProviderConfig, Routes, TargetConfig, Traits, When};
+use backstory::upstream::{Api, Auth, ModelConfig, Pick, Provider, ProviderConfig, Routes, TargetConfig, Traits, When};
 use backstory::wire::{ChatRequest, ParamRules};
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -24,6 +24,7 @@ const N_TARGETS: u32 = 10;
 fn provider(at: u32) -> Arc<Provider> {
     let keys = ["a", "b", "c"].map(|key| Secret::from(format!("sk-{key}-{at}-0123456789abcdef").as_str()));
     let config = ProviderConfig {
+        api: Api::default(),
         name: format!("provider-{at}"),
         base_url: format!("http://10.0.0.{at}:8000/v1"),
         auth: Auth::Keys(keys.to_vec()),

@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 pub use build::{BuildError, Parts, build, policies, policy_changes, recall_config};
 pub use embed::embedder;
 pub use export::{Exporting, collector, export};
-pub use routing::{headers, reach};
+pub use routing::provider;
 
 use ask::OwnModels;
 use reload::Reloads;

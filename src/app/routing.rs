@@ -10,7 +10,7 @@ use super::BuildError;
 use crate::base::Secret;
 use crate::config::{self, Config, UnknownModels};
 use crate::tokens::ModelTable;
-use crate::upstream::{ModelConfig, Provider, ProviderConfig, Reach, Routes, TargetConfig, Timeouts};
+use crate::upstream::{Auth, ModelConfig, Provider, ProviderConfig, Reach, Routes, TargetConfig, Timeouts};
 
 /// Providers by name.
 pub(super) type Providers = HashMap<String, Arc<Provider>>;
@@ -33,29 +33,33 @@ pub(super) fn providers_after(config: &Config, before: Option<(&Config, &Provide
             providers.insert(entry.name.clone(), Arc::clone(provider));
             continue;
         }
-        let failed = |reason: String| BuildError::Provider { name: entry.name.clone(), reason };
-        let headers = headers(entry).map_err(failed)?;
-        let reach = reach(entry);
-        let config = ProviderConfig {
-            name: entry.name.clone(),
-            base_url: entry.base_url.clone(),
-            auth: entry.api_key.clone(),
-            headers,
-            max_sensitivity: entry.max_sensitivity,
-            connect_timeout,
-        };
-        let provider = Provider::through(config, &reach)
-            .map_err(|error| failed(error.causes().unwrap_or_else(|| error.to_string())))?;
+        let provider = provider(entry, entry.api_key.clone(), connect_timeout);
+        let provider = provider.map_err(|reason| BuildError::Provider { name: entry.name.clone(), reason })?;
         providers.insert(entry.name.clone(), Arc::new(provider));
     }
     Ok(providers)
 }
 
-/// The headers that are added to each request to a provider.
+/// A configured provider, called with `auth`.
 ///
 /// # Errors
-/// Something is no header; the value is not shown.
-pub fn headers(provider: &config::Provider) -> Result<HeaderMap, String> {
+/// Something that cannot be sent, or read; no key is in the sentence.
+pub fn provider(entry: &config::Provider, auth: Auth, connect_timeout: Duration) -> Result<Provider, String> {
+    let config = ProviderConfig {
+        name: entry.name.clone(),
+        api: entry.api.clone(),
+        base_url: entry.base_url.clone(),
+        auth,
+        headers: headers(entry)?,
+        max_sensitivity: entry.max_sensitivity,
+        connect_timeout,
+    };
+    let reach = Reach { proxy: entry.proxy.clone(), ca: entry.ca.clone() };
+    Provider::through(config, &reach).map_err(|error| error.causes().unwrap_or_else(|| error.to_string()))
+}
+
+/// The headers that are added to each request to a provider; of one that is none the value is not shown.
+fn headers(provider: &config::Provider) -> Result<HeaderMap, String> {
     let header = |(name, value): &(String, Secret)| {
         let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is no header name"))?;
         let mut value =
@@ -64,12 +68,6 @@ pub fn headers(provider: &config::Provider) -> Result<HeaderMap, String> {
         Ok((name, value))
     };
     provider.headers.iter().map(header).collect()
-}
-
-/// What stands between us and a provider.
-#[must_use]
-pub fn reach(provider: &config::Provider) -> Reach {
-    Reach { proxy: provider.proxy.clone(), ca: provider.ca.clone() }
 }
 
 /// Where the names of models lead. Of targets that were there before it stays known how they have been doing.

@@ -5,12 +5,12 @@ use std::iter;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
-use crate::app::{Parts, collector, embedder, headers, reach};
-use crate::base::{Clock, Secret, SystemClock, SystemRandom, Time};
+use crate::app::{Parts, collector, embedder, provider};
+use crate::base::{Clock, SystemClock, SystemRandom, Time};
 use crate::certificates::EXPIRY_WARNING;
 use crate::config::{Config, EmbeddingsEngine, Key, Provider, SystemEnv, Unpriced};
 use crate::embed::Side;
@@ -32,6 +32,8 @@ struct Finding {
 const SUSPECT_SHARE: f64 = 0.5;
 /// So many conversations must there be before anything is said of shares.
 const SUSPECT_FROM: u64 = 20;
+/// How long a connection to a provider may take to come up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How far back is looked for such subjects, in days.
 const SUSPECT_DAYS: i64 = 30;
 
@@ -239,28 +241,29 @@ fn suspects(uses: &[SubjectUse]) -> Vec<String> {
 }
 
 /// Every key of a provider is tried; keys are named by their numbers.
-async fn upstream(provider: &Provider) -> Vec<Finding> {
-    let name = &provider.name;
-    let keys: Vec<Option<&Secret>> = match &provider.api_key {
-        Auth::Keys(keys) => keys.iter().map(Some).collect(),
-        Auth::Client | Auth::None => vec![None],
+async fn upstream(entry: &Provider) -> Vec<Finding> {
+    let name = &entry.name;
+    let keys: Vec<Auth> = match &entry.api_key {
+        Auth::Keys(keys) => keys.iter().map(|key| Auth::Keys(vec![key.clone()])).collect(),
+        Auth::Client | Auth::None => vec![Auth::None],
     };
     let mut findings = Vec::with_capacity(keys.len());
-    for (at, key) in keys.iter().enumerate() {
-        let called = if keys.len() > 1 { format!("{name}` (key {})", at + 1) } else { format!("{name}`") };
-        findings.push(answer(provider, &called, *key).await);
+    let several = keys.len() > 1;
+    for (at, key) in keys.into_iter().enumerate() {
+        let called = if several { format!("{name}` (key {})", at + 1) } else { format!("{name}`") };
+        findings.push(answer(entry, &called, key).await);
     }
     findings
 }
 
 /// An answer that refuses the key that we do not have is an answer: the host is there.
-async fn answer(provider: &Provider, called: &str, key: Option<&Secret>) -> Finding {
-    let clients_own = matches!(provider.api_key, Auth::Client);
-    let headers = match headers(provider) {
-        Ok(headers) => headers,
+async fn answer(entry: &Provider, called: &str, key: Auth) -> Finding {
+    let clients_own = matches!(entry.api_key, Auth::Client);
+    let provider = match provider(entry, key, CONNECT_TIMEOUT) {
+        Ok(provider) => provider,
         Err(problem) => return bad(format!("provider `{called}: {problem}")),
     };
-    match probe(&provider.base_url, key, headers, &reach(provider)).await {
+    match probe(&provider).await {
         Ok(200..300) => good(format!("provider `{called} answers")),
         Ok(400..500) if clients_own => {
             good(format!("provider `{called} answers; it wants the client's own key, as it should"))
@@ -274,7 +277,7 @@ async fn answer(provider: &Provider, called: &str, key: Option<&Secret>) -> Find
         Ok(status) => good(format!("provider `{called} answers with {status} to GET /models")),
         Err(reason) => bad(format!(
             "provider `{called} cannot be reached at {}: {reason}; check base_url, proxy, ca_file and the network",
-            provider.base_url
+            entry.base_url
         )),
     }
 }

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use super::error::ConfigError;
 use super::key::NO_SUBJECT;
 use super::model::Target;
-use super::provider::parse_http_url;
+use super::provider::{api, parse_http_url};
 use super::spending;
 use super::words::{nearest, quoted, without_credentials};
 use super::{Config, Model, Overrides, Provider, StoreUrl, UnknownModels, VectorsEngine};
 use crate::tokens::PriceChanges;
-use crate::upstream::Auth;
+use crate::upstream::{ApiKind, Auth};
 
 /// Puts the command line over the file.
 pub(super) fn apply(config: &mut Config, overrides: &Overrides, errors: &mut Vec<ConfigError>) {
@@ -43,7 +43,12 @@ fn apply_upstream(config: &mut Config, text: &str, errors: &mut Vec<ConfigError>
         return;
     };
     match config.providers.iter_mut().find(|provider| provider.default) {
-        Some(provider) => provider.base_url = url,
+        Some(provider) => {
+            if let Some(api) = api::of_host(&url) {
+                provider.api = api;
+            }
+            provider.base_url = url;
+        }
         None => errors.push(ConfigError::new(
             "--upstream",
             shown(),
@@ -199,6 +204,11 @@ fn own_calls(config: &Config, errors: &mut Vec<ConfigError>) {
         let provider = config.providers.iter().find(|provider| provider.name == name);
         if provider.is_some_and(|provider| matches!(provider.api_key, Auth::Client)) {
             let problem = "this provider is called with the client's own key, which is never kept: name one with a key of its own";
+            errors.push(ConfigError::new(path, Some(quoted(name)), problem));
+        }
+        let is_anthropic = |provider: &Provider| matches!(provider.api.kind, ApiKind::Anthropic { .. });
+        if path == "embeddings.provider" && provider.is_some_and(is_anthropic) {
+            let problem = "Anthropic's API has no embeddings: name a provider of another kind, or engine = \"local\"";
             errors.push(ConfigError::new(path, Some(quoted(name)), problem));
         }
     }

@@ -41,7 +41,7 @@ pub use limits::{Budget, BudgetChanges, Overflow, Profile, Timeouts};
 pub use marks::Marks;
 pub use memory::{Memory, MemoryRules};
 pub use model::{Model, Routing, Target, UnknownModels};
-pub use provider::{Provider, ProviderKind};
+pub use provider::Provider;
 pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank, RerankKind};
 pub use server::{Admin, Server};
 pub use spending::Unpriced;

@@ -1,18 +1,21 @@
 //! `[[providers]]`: where requests go.
 
+pub(super) mod api;
+
 use super::reader::Section;
 use crate::base::Secret;
 use crate::memory::Sensitivity;
-use crate::upstream::{Auth, MAX_KEYS, Proxy};
+use crate::upstream::{Api, Auth, MAX_KEYS, Proxy};
 
 /// One `[[providers]]`: an upstream API. Two that are equal are reached, and paid for, alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provider {
     /// `name`: as targets and response headers name it.
     pub name: String,
-    /// `kind`: which API it speaks.
-    pub kind: ProviderKind,
-    /// `base_url`: up to and including the version, without a slash at the end, as in `https://api.openai.com/v1`.
+    /// `kind`, and what belongs to it: which API it speaks, and which dialects of requests it takes as they are.
+    pub api: Api,
+    /// `base_url`: up to and including the version, without a slash at the end, as in `https://api.openai.com/v1`; for Azure's
+    /// deployments up to and including `/openai`.
     pub base_url: String,
     /// `api_key`, or `api_keys`.
     pub api_key: Auth,
@@ -28,23 +31,12 @@ pub struct Provider {
     pub ca: Option<String>,
 }
 
-/// Which API a provider speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProviderKind {
-    /// OpenAI's, or compatible with it.
-    OpenAi,
-    /// Azure's form of it.
-    Azure,
-    /// Anthropic's.
-    Anthropic,
-}
-
 impl Default for Provider {
     /// The OpenAI API, called with the client's own key.
     fn default() -> Self {
         Self {
             name: "upstream".to_owned(),
-            kind: ProviderKind::OpenAi,
+            api: Api::default(),
             base_url: "https://api.openai.com/v1".to_owned(),
             api_key: Auth::Client,
             default: true,
@@ -61,15 +53,16 @@ pub(super) const SENSITIVITIES: &[(&str, Sensitivity)] =
 
 impl Provider {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let kinds =
-            [("openai", ProviderKind::OpenAi), ("azure", ProviderKind::Azure), ("anthropic", ProviderKind::Anthropic)];
         if !s.has("base_url") {
             s.wrong("base_url", "is missing: it must be an http or https URL, as in \"https://api.openai.com/v1\"");
         }
+        let name = s.required("name");
+        let url = http_url(s, "base_url").unwrap_or_default();
+        let (api, base_url) = api::read(s, url);
         Self {
-            name: s.required("name"),
-            kind: s.choice("kind", ProviderKind::OpenAi, &kinds),
-            base_url: http_url(s, "base_url").unwrap_or_default(),
+            name,
+            api,
+            base_url,
             api_key: read_auth(s),
             default: s.flag("default", false),
             max_sensitivity: s.choice("max_sensitivity", Sensitivity::Sensitive, SENSITIVITIES),

@@ -1,6 +1,6 @@
 //! What can be configured but not yet done by this build. `serve` refuses to start on any of it: nothing is silently ignored.
 
-use super::{Config, ProviderKind, StoreUrl, VectorsEngine};
+use super::{Config, StoreUrl, VectorsEngine};
 
 impl Config {
     /// Returns a sentence for each configured thing that this build cannot do; empty = it can do all of it.
@@ -26,18 +26,6 @@ impl Config {
             !self.extract.window.is_zero() && self.extract.model.is_none(),
             "extract.window_seconds: rules learn at once; it needs a model beside them",
         );
-        for provider in &self.providers {
-            let name = &provider.name;
-            match provider.kind {
-                ProviderKind::OpenAi => {}
-                ProviderKind::Azure => {
-                    out.push(format!("provider {name}: kind \"azure\" is not supported yet; only \"openai\" is"))
-                }
-                ProviderKind::Anthropic => {
-                    out.push(format!("provider {name}: kind \"anthropic\" is not supported yet; only \"openai\" is"))
-                }
-            }
-        }
         out
     }
 }

@@ -18,11 +18,12 @@ use super::attempt::{self, AttemptError};
 use super::body::BodyLimits;
 use super::headers;
 use super::provider::Provider;
+use super::translate::{self, How, Put};
 use crate::ask::{Answer, Ask, AskError, Format, Question};
 use crate::base::Clock;
-use crate::exchange::Kind;
 use crate::telemetry::{AskOutcome, AskPurpose, AskTokens, Label, Metrics, names};
-use crate::wire::Accumulator;
+use crate::wire::translate::Untranslatable;
+use crate::wire::{self, Accumulator};
 use dialect::Dialect;
 
 /// The largest answer that is read, in bytes.
@@ -73,8 +74,18 @@ impl ModelAsker {
     }
 
     async fn once(&self, question: &Question) -> Result<Answer, Declined> {
-        let body = Bytes::from(self.dialect.body(&self.model, question));
-        let url = self.provider.url_for(Kind::CHAT);
+        let asked = Bytes::from(self.dialect.body(&self.model, question));
+        // What only steers is left out: an answer that is less well formed is better than none.
+        let how = How {
+            untranslatable: Untranslatable::Drop,
+            max_tokens: question.max_output_tokens.into(),
+            completion_tokens: false,
+            ask_usage: false,
+            created: 0,
+        };
+        let put = translate::put(&self.provider.api, wire::Dialect::Chat, &asked, how);
+        let Put { body, kind, back, .. } = put.map_err(|error| AskError::Refused(error.public))?;
+        let url = self.provider.url_for(kind, &self.model);
         let sent = attempt::send(
             &self.provider,
             Method::POST,
@@ -84,7 +95,8 @@ impl ModelAsker {
             std::time::Duration::ZERO,
             BodyLimits::default(),
         );
-        let (head, mut body) = sent.await.map_err(|error| later(&error))?.into_parts();
+        let answer = sent.await.map_err(|error| later(&error))?;
+        let (head, mut body) = translate::back(answer, back).into_parts();
         if !head.status.is_success() {
             let said = body.read_error().await;
             let said = String::from_utf8_lossy(&said).into_owned();

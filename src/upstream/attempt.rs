@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, Response};
 use reqwest::Url;
 
 use super::body::{BodyLimits, UpstreamBody, Wire};
+use super::endpoints::Deployment;
 use super::line;
 use super::provider::Provider;
 use super::retry::is_error;
@@ -54,7 +55,7 @@ pub(super) enum AttemptError {
 /// A kept connection may have been closed by its server at the very moment at which it was taken: one that ends at once and without a byte is
 /// replaced by another, once. A request that its server may have read is never sent again here.
 pub(super) async fn post(
-    provider: &Provider,
+    (provider, deployment): (&Provider, Option<&Deployment>),
     kind: Kind,
     headers: impl Fn() -> HeaderMap,
     body: Bytes,
@@ -62,10 +63,10 @@ pub(super) async fn post(
     limits: BodyLimits,
 ) -> Result<Response<UpstreamBody>, AttemptError> {
     let begun = Instant::now();
-    match post_once(provider, kind, headers(), body.clone(), header_timeout, limits).await {
+    match post_once((provider, deployment), kind, headers(), body.clone(), header_timeout, limits).await {
         Err(Unanswered { untaken: true, .. }) if begun.elapsed() < JUST_CLOSED => {
             tracing::debug!(provider = provider.name, "a kept connection was closed by its server; trying a new one");
-            let second = post_once(provider, kind, headers(), body, header_timeout, limits).await;
+            let second = post_once((provider, deployment), kind, headers(), body, header_timeout, limits).await;
             second.map_err(|failed| failed.error)
         }
         other => other.map_err(|failed| failed.error),
@@ -80,7 +81,7 @@ struct Unanswered {
 }
 
 async fn post_once(
-    provider: &Provider,
+    (provider, deployment): (&Provider, Option<&Deployment>),
     kind: Kind,
     headers: HeaderMap,
     body: Bytes,
@@ -88,10 +89,11 @@ async fn post_once(
     limits: BodyLimits,
 ) -> Result<Response<UpstreamBody>, Unanswered> {
     let Some(direct) = provider.direct() else {
-        let url = provider.url_for(kind);
+        let url = deployment.map_or(provider.endpoints(), |deployment| &deployment.urls).of(kind).clone();
         return send_once(provider, Method::POST, url, headers, body.into(), header_timeout, limits).await;
     };
-    let (posted, connection) = direct.post(kind, headers, body);
+    let uris = deployment.and_then(|deployment| deployment.uris.as_ref()).unwrap_or(direct.endpoints());
+    let (posted, connection) = direct.post(uris.of(kind).clone(), headers, body);
     let answer = within(provider, header_timeout, posted).await?;
     let answer = answer.map_err(|error| {
         let cause = innermost(&error);

@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::event::event_of;
+use crate::wire::translate::Translator;
 
 /// Error bodies are read up to this size, to mask keys and to see what they say, …
 pub(super) const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -97,6 +98,8 @@ enum Inner {
     Known,
     /// A body in one event.
     Event(Box<UpstreamBody>),
+    /// A body in another dialect.
+    Translated(Box<(UpstreamBody, Translator)>),
     Late(Late),
 }
 
@@ -173,6 +176,11 @@ impl UpstreamBody {
         Self::with(Inner::Event(Box::new(self)), BodyLimits::default())
     }
 
+    /// This body as `translator` writes it, as it comes.
+    pub(super) fn translated(self, translator: Translator) -> Self {
+        Self::with(Inner::Translated(Box::new((self, translator))), BodyLimits::default())
+    }
+
     /// Puts bytes back, to be read first.
     pub fn put_back(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
@@ -225,6 +233,19 @@ impl UpstreamBody {
                     let said = ready!(poll_collect(body, cx));
                     self.inner = Inner::Known;
                     Poll::Ready(Some(Ok(Frame::data(event_of(&said)))))
+                }
+                Inner::Translated(translated) => {
+                    let (body, translator) = &mut **translated;
+                    // What comes to nothing yet is empty, and passed over below.
+                    Poll::Ready(match ready!(body.poll_next(cx)) {
+                        Some(Ok(bytes)) => Some(Ok(Frame::data(translator.push(bytes)))),
+                        Some(Err(error)) => Some(Err(error)),
+                        None => {
+                            let rest = translator.end();
+                            self.inner = Inner::Known;
+                            Some(Ok(Frame::data(rest)))
+                        }
+                    })
                 }
                 Inner::Late(late) => {
                     if let Poll::Ready(body) = late.body.as_mut().poll(cx) {
@@ -301,7 +322,7 @@ impl UpstreamBody {
         match &self.inner {
             Inner::Plain(body) => body.size_hint().exact().map(|n| n + front),
             Inner::Known => Some(front),
-            Inner::Decoded(_) | Inner::Event(_) | Inner::Late(_) => None,
+            Inner::Decoded(_) | Inner::Event(_) | Inner::Translated(_) | Inner::Late(_) => None,
         }
     }
 }

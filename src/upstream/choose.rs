@@ -86,10 +86,11 @@ mod tests {
     use crate::tokens::ModelTable;
     use crate::upstream::latency::Latency;
     use crate::upstream::provider::Provider;
-    use crate::upstream::{Auth, ProviderConfig};
+    use crate::upstream::{Api, Auth, ProviderConfig};
 
     fn placed(model: &str, order: u32, weight: u32) -> Placed {
         let provider = Provider::new(ProviderConfig {
+            api: Api::default(),
             name: "p".to_owned(),
             base_url: "http://127.0.0.1:1/v1".to_owned(),
             auth: Auth::None,

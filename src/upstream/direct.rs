@@ -58,7 +58,7 @@ impl Direct {
         if chat.scheme() != "http" || !chat.username().is_empty() || chat.password().is_some() {
             return None;
         }
-        let endpoints = endpoints.try_map(|url| url.as_str().parse::<Uri>().ok())?;
+        let endpoints = uris(endpoints)?;
         let host = match (chat.host_str()?, chat.port()) {
             (host, Some(port)) => HeaderValue::from_str(&format!("{host}:{port}")),
             (host, None) => HeaderValue::from_str(host),
@@ -73,16 +73,26 @@ impl Direct {
         Some(Self { client, endpoints, host: host.ok()? })
     }
 
-    /// Posts a body; the future is ready when the header of the answer is here. Beside it is which connection it goes to.
-    pub(super) fn post(&self, kind: Kind, mut headers: HeaderMap, body: Bytes) -> (ResponseFuture, CaptureConnection) {
+    /// Where each kind of request goes.
+    pub(super) fn endpoints(&self) -> &Endpoints<Uri> {
+        &self.endpoints
+    }
+
+    /// Posts a body to an address on the host; the future is ready when the header of the answer is here. Beside it is which connection it goes to.
+    pub(super) fn post(&self, uri: Uri, mut headers: HeaderMap, body: Bytes) -> (ResponseFuture, CaptureConnection) {
         headers.insert(HOST, self.host.clone());
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.endpoints.of(kind).clone();
+        *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         let connection = capture_connection(&mut request);
         (self.client.request(request), connection)
     }
+}
+
+/// The same addresses for the short way; `None` when one cannot be written so.
+pub(super) fn uris(urls: &Endpoints<Url>) -> Option<Endpoints<Uri>> {
+    urls.try_map(|url| url.as_str().parse().ok())
 }
 
 #[cfg(test)]

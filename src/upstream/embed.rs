@@ -223,7 +223,7 @@ impl ModelEmbedder {
     }
 
     async fn request(&self, side: Side, texts: &[String], without: Without) -> Result<Vec<Vec<f32>>, Unheard> {
-        let url = self.provider.url_for(Kind::Embeddings);
+        let url = self.provider.url_for(Kind::Embeddings, &self.model);
         let body = self.body(texts, without);
         let headers = headers::ours(&self.provider);
         let limits = BodyLimits::default();

@@ -1,7 +1,18 @@
 //! Where under a provider's base each kind of request goes.
 
+use http::Uri;
+use reqwest::Url;
+
 use crate::exchange::Kind;
 use crate::wire::Dialect;
+
+/// Where the requests of one target go, where its model is a part of the address.
+#[derive(Debug)]
+pub(super) struct Deployment {
+    pub(super) urls: Endpoints<Url>,
+    /// For the short way, where there is one.
+    pub(super) uris: Option<Endpoints<Uri>>,
+}
 
 /// One address for each kind of request; they are always needed, so they are kept and not put together for each request.
 #[derive(Clone, Debug, PartialEq, Eq)]

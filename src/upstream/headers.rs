@@ -1,8 +1,8 @@
 //! What may pass in either direction: allow lists, so that what we do not know stays where it is.
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
-    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_TYPE,
+    HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
 };
 
 use super::provider::Provider;
@@ -35,13 +35,13 @@ const DOWN: [HeaderName; 6] =
 /// Prefixes of reply headers that the client may see.
 const DOWN_PREFIXES: [&str; 4] = ["openai-", "anthropic-", "x-ratelimit-", "retry-after"];
 
-/// Builds the headers of an upstream request. `authorization` is the target's own credential. They name the span that this task is in,
+/// Builds the headers of an upstream request. `credential` is the target's own, in the header where it looks for it. They name the span that this task is in,
 /// where spans are exported.
 #[must_use]
 pub(super) fn upward(
     client: &HeaderMap,
     own_key: bool,
-    authorization: Option<HeaderValue>,
+    credential: Option<(HeaderName, HeaderValue)>,
     extra: &HeaderMap,
 ) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(UP.len() + extra.len() + 3);
@@ -52,8 +52,8 @@ pub(super) fn upward(
     }
     // What comes back is to be read by us and passed on as it is.
     out.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if let Some(value) = authorization {
-        out.insert(AUTHORIZATION, value);
+    if let Some((name, value)) = credential {
+        out.insert(name, value);
     }
     trace_context::inject(&mut out);
     for (name, value) in extra {
@@ -64,10 +64,9 @@ pub(super) fn upward(
 
 /// The headers of a request of our own: no client stands behind it, so a provider that takes the client's key gets none.
 pub(super) fn ours(provider: &Provider) -> HeaderMap {
-    let (authorization, _) = provider.authorization(&Credential::Virtual);
     let json = HeaderValue::from_static("application/json");
     let own = [(CONTENT_TYPE, json.clone()), (ACCEPT, json)].into_iter().collect();
-    let mut sent = upward(&own, false, authorization, &provider.headers);
+    let mut sent = provider.headers_for(&own, &Credential::Virtual);
     // Should the provider be a gateway like this one, it is not to learn from it.
     sent.insert(HeaderName::from_static("x-backstory-memory"), HeaderValue::from_static("off"));
     sent
@@ -85,7 +84,8 @@ pub(super) fn downward(upstream: &HeaderMap) -> HeaderMap {
             out.append(name.clone(), value.clone());
         }
     }
-    if let Some(id) = upstream.get("x-request-id") {
+    // The second is Anthropic's.
+    if let Some(id) = upstream.get("x-request-id").or_else(|| upstream.get("request-id")) {
         out.insert("x-upstream-request-id", id.clone());
     }
     out
@@ -94,6 +94,7 @@ pub(super) fn downward(upstream: &HeaderMap) -> HeaderMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::AUTHORIZATION;
 
     fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
@@ -113,7 +114,8 @@ mod tests {
             ("openai-organization", "org"),
             ("content-type", "application/json"),
         ]);
-        let sent = upward(&client, false, Some(HeaderValue::from_static("Bearer up")), &HeaderMap::new());
+        let credential = (AUTHORIZATION, HeaderValue::from_static("Bearer up"));
+        let sent = upward(&client, false, Some(credential), &HeaderMap::new());
         assert_eq!(
             sent,
             map(&[

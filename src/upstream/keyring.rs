@@ -23,7 +23,7 @@ pub(super) struct Keyring {
 
 struct Key {
     secret: Secret,
-    /// `Bearer …`, made once; `None` when the key cannot be a header.
+    /// What the provider's API wants in its header, made once; `None` when the key cannot be one.
     header: Option<HeaderValue>,
     /// Until then it is left out; monotonic milliseconds.
     refused_until: AtomicU64,
@@ -36,9 +36,9 @@ impl fmt::Debug for Keyring {
 }
 
 impl Keyring {
-    /// Keeps the first [`MAX_KEYS`] keys.
-    pub(super) fn new(secrets: Vec<Secret>) -> Self {
-        let key = |secret: Secret| Key { header: bearer(&secret), secret, refused_until: AtomicU64::new(0) };
+    /// Keeps the first [`MAX_KEYS`] keys, as `header` writes them.
+    pub(super) fn new(secrets: Vec<Secret>, header: impl Fn(&Secret) -> Option<HeaderValue>) -> Self {
+        let key = |secret: Secret| Key { header: header(&secret), secret, refused_until: AtomicU64::new(0) };
         Self { keys: secrets.into_iter().take(MAX_KEYS).map(key).collect(), next: AtomicUsize::new(0) }
     }
 
@@ -79,7 +79,7 @@ impl Keyring {
         key.refused_until.fetch_max(until, Ordering::Relaxed) <= now_ms
     }
 
-    /// The `Authorization` value of a key.
+    /// The header's value of a key.
     pub(super) fn header(&self, at: usize) -> Option<&HeaderValue> {
         self.keys.get(at)?.header.as_ref()
     }
@@ -90,19 +90,14 @@ impl Keyring {
     }
 }
 
-/// `Bearer …`, marked as a secret.
-pub(super) fn bearer(key: &Secret) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose())).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::api::Api;
 
     fn ring(n: usize) -> Keyring {
-        Keyring::new((0..n).map(|i| Secret::from(format!("sk-number-{i}").as_str())).collect())
+        let secrets = (0..n).map(|i| Secret::from(format!("sk-number-{i}").as_str())).collect();
+        Keyring::new(secrets, |secret| Api::default().credential(secret))
     }
 
     #[test]

@@ -136,7 +136,8 @@ mod tests {
     const COOLDOWN: Duration = Duration::from_secs(30);
 
     fn ring(n: usize) -> Keyring {
-        Keyring::new((0..n).map(|i| Secret::from(format!("sk-number-{i}").as_str())).collect())
+        let secrets = (0..n).map(|i| Secret::from(format!("sk-number-{i}").as_str())).collect();
+        Keyring::new(secrets, |_| None)
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Where a request goes: a model name to targets, targets to attempts, an attempt to bytes on the wire.
 //!
 //! [`Routes`] is the plan (pure), [`Route`] the service that walks it: fit for the target, send, look at the answer, go on to the next
-//! target or stay. `keyring` holds a provider's keys, `lanes` and `health` who cools, `retry` what follows on which failure. [`Learned`] is what answers teach about targets, `overflow` reads errors about the window. `headers` is what may pass in either direction. Nothing here knows what a memory is.
+//! target or stay. `keyring` holds a provider's keys, `lanes` and `health` who cools, `retry` what follows on which failure. [`Learned`] is what answers teach about targets, `overflow` reads errors about the window. `headers` is what may pass in either direction, `api` which API a provider speaks, `translate` the way into its dialect and back. Nothing here knows what a memory is.
 
+mod api;
 mod ask;
 mod attempt;
 mod body;
@@ -31,9 +32,11 @@ mod rerank;
 mod retry;
 mod route;
 mod summaries;
+mod translate;
 mod wait;
 mod when;
 
+pub use api::{Api, ApiKind, Dialects};
 pub use ask::ModelAsker;
 pub use body::{UpstreamBody, UpstreamBodyError};
 pub use choose::Pick;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use moka::sync::Cache;
 
 use super::choose::{Pick, Placed, arranged};
+use super::endpoints::Deployment;
 use super::health::State;
 use super::lanes::Lanes;
 use super::latency::Latency;
@@ -43,6 +44,8 @@ pub struct Target {
     pub window_is_configured: bool,
     /// It refused `stream_options`: it is not asked for usage again.
     pub refuses_usage: AtomicBool,
+    /// Where its requests go, where its model has a part in the address.
+    pub(super) deployment: Option<Deployment>,
     /// How it has been doing, with each key.
     pub(super) lanes: Lanes,
     /// How fast it has been, where somebody goes by it.
@@ -330,6 +333,7 @@ impl Target {
             price: config.price.over(table.price(&config.model)),
             window_is_configured: config.window.is_some(),
             params: config.params,
+            deployment: config.provider.deployment(&config.model),
             fit: context::Target { model: Some(config.model), ..fit },
             lanes: before.map_or_else(|| Lanes::new(config.provider.keys().len()), |target| target.lanes.clone()),
             refuses_usage: AtomicBool::new(before.is_some_and(|target| target.refuses_usage.load(Ordering::Relaxed))),
@@ -346,6 +350,7 @@ impl Target {
             price: table.price(model),
             window_is_configured: false,
             params: None,
+            deployment: provider.deployment(model),
             fit: context::Target { max_sensitivity: provider.max_sensitivity, ..known },
             lanes: Lanes::new(provider.keys().len()),
             provider,

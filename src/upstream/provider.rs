@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
 
-use super::direct::Direct;
-use super::endpoints::Endpoints;
+use super::api::{ANTHROPIC_VERSION, Api, ApiKind};
+use super::direct::{Direct, uris};
+use super::endpoints::{Deployment, Endpoints};
 use super::headers::upward;
-use super::keyring::{Keyring, bearer};
+use super::keyring::Keyring;
 use super::mono::{later, now_ms};
 use crate::base::{GatewayError, Secret};
 use crate::exchange::{Credential, Kind};
@@ -35,7 +36,9 @@ pub enum Auth {
 pub struct ProviderConfig {
     /// Its name in config, headers and metrics.
     pub name: String,
-    /// Its base URL, as in `https://api.openai.com/v1`.
+    /// The API that it speaks.
+    pub api: Api,
+    /// Its base URL, as in `https://api.openai.com/v1`; for Azure's deployments up to and including `/openai`.
     pub base_url: String,
     /// How we authenticate to it.
     pub auth: Auth,
@@ -86,6 +89,8 @@ pub struct Provider {
     pub headers: HeaderMap,
     /// The most sensitive memory that may be sent there.
     pub max_sensitivity: Sensitivity,
+    /// The API that it speaks.
+    pub api: Api,
     base: Url,
     endpoints: Endpoints<Url>,
     http: reqwest::Client,
@@ -132,30 +137,47 @@ impl Provider {
             .pool_idle_timeout(POOL_IDLE)
             .build()
             .map_err(GatewayError::internal)?;
-        let ProviderConfig { name, auth, headers, max_sensitivity, .. } = config;
-        let endpoints = Endpoints::under(|path| {
-            let mut url = base.clone();
-            url.set_path(&format!("{}{path}", base.path()));
-            url
-        });
+        let ProviderConfig { name, api, auth, headers, max_sensitivity, .. } = config;
+        let endpoints = addresses(&base, &api, "");
         let direct = match reach.proxy {
             Proxy::Environment => Direct::new(&endpoints, connect_timeout),
             Proxy::None => Direct::past_proxies(&endpoints, connect_timeout),
             Proxy::Url(_) => None,
         };
         let clients_own = matches!(auth, Auth::Client);
-        let keys = Keyring::new(match auth {
+        let keys = match auth {
             Auth::Keys(keys) => keys,
             Auth::Client | Auth::None => Vec::new(),
-        });
+        };
+        let keys = Keyring::new(keys, |key| api.credential(key));
         let answered_at = AtomicU64::new(0);
-        Ok(Self { name, headers, max_sensitivity, base, endpoints, http, direct, clients_own, keys, answered_at })
+        Ok(Self { name, headers, max_sensitivity, api, base, endpoints, http, direct, clients_own, keys, answered_at })
     }
 
-    /// The URL for a kind of request.
+    /// The URL for a kind of request to a model.
     #[must_use]
-    pub fn url_for(&self, kind: Kind) -> Url {
-        self.endpoints.of(kind).clone()
+    pub fn url_for(&self, kind: Kind, model: &str) -> Url {
+        match self.api.folder(model) {
+            Some(folder) => addresses(&self.base, &self.api, &folder).of(kind).clone(),
+            None => self.endpoints.of(kind).clone(),
+        }
+    }
+
+    /// Where requests go that no model has a part in the address of.
+    pub(super) fn endpoints(&self) -> &Endpoints<Url> {
+        &self.endpoints
+    }
+
+    /// Where the requests to a model go, where it has a part in the address.
+    pub(super) fn deployment(&self, model: &str) -> Option<Deployment> {
+        let urls = addresses(&self.base, &self.api, &self.api.folder(model)?);
+        let uris = self.direct.as_ref().and_then(|_| uris(&urls));
+        Some(Deployment { urls, uris })
+    }
+
+    /// Whether it wants the limit of the output by its newer name: OpenAI's own models refuse the older one, other servers may not know the newer.
+    pub(super) fn wants_completion_tokens(&self) -> bool {
+        matches!(self.api.kind, ApiKind::Azure { .. }) || self.base.host_str() == Some("api.openai.com")
     }
 
     /// The URL of a path under the base; `tail` may carry a query.
@@ -169,6 +191,9 @@ impl Provider {
         }
         url.set_path(&format!("{}{path}", self.base.path()));
         url.set_query(query);
+        if let Some(own) = self.api.query().filter(|_| !query.is_some_and(|query| query.contains("api-version="))) {
+            url.set_query(Some(&query.map_or(own.clone(), |query| format!("{query}&{own}"))));
+        }
         Some(url)
     }
 
@@ -214,25 +239,26 @@ impl Provider {
         &self.keys
     }
 
-    /// The `Authorization` value for a request that goes past routing, and whether it is the client's own key. Of several keys the next one in turn.
-    #[must_use]
-    pub fn authorization(&self, credential: &Credential) -> (Option<HeaderValue>, bool) {
-        self.authorization_with(credential, self.keys.any(now_ms()).unwrap_or(0))
-    }
-
-    /// The headers of a request that goes past routing: what of the client's may pass, and what is ours.
+    /// The headers of a request that goes past routing: what of the client's may pass, and what is ours. Of several keys the next one in turn.
     #[must_use]
     pub fn headers_for(&self, client: &HeaderMap, credential: &Credential) -> HeaderMap {
-        let (authorization, own) = self.authorization(credential);
-        upward(client, own, authorization, &self.headers)
+        self.headers_with(client, credential, self.keys.any(now_ms()).unwrap_or(0))
     }
 
-    /// The `Authorization` value for a request with the key at this place of the ring, and whether it is the client's own key.
-    pub(super) fn authorization_with(&self, credential: &Credential, key: usize) -> (Option<HeaderValue>, bool) {
-        match credential {
-            Credential::Client(own) if self.clients_own => (own.as_ref().and_then(bearer), true),
-            _ => (self.keys.header(key).cloned(), false),
+    /// The headers of a request with the key at this place of the ring.
+    pub(super) fn headers_with(&self, client: &HeaderMap, credential: &Credential, key: usize) -> HeaderMap {
+        let (own, value) = match credential {
+            Credential::Client(own) if self.clients_own => {
+                (true, own.as_ref().and_then(|own| self.api.credential(own)))
+            }
+            _ => (false, self.keys.header(key).cloned()),
+        };
+        let credential: Option<(HeaderName, HeaderValue)> = value.map(|value| (self.api.credential_name(), value));
+        let mut headers = upward(client, own, credential, &self.headers);
+        if let ApiKind::Anthropic { version } = &self.api.kind {
+            headers.entry(ANTHROPIC_VERSION).or_insert_with(|| version.clone());
         }
+        headers
     }
 
     /// The keys that may have been sent for a request with this credential, in headers of their own too; they must not show in an error that passes.
@@ -246,6 +272,17 @@ impl Provider {
         let configured = configured.flat_map(|value| [Some(value), bare_key(value)].into_iter().flatten());
         own.into_iter().chain(self.keys.secrets()).map(Secret::expose).chain(configured).collect()
     }
+}
+
+/// The addresses under a base and a folder of it.
+fn addresses(base: &Url, api: &Api, folder: &str) -> Endpoints<Url> {
+    let query = api.query();
+    Endpoints::under(|path| {
+        let mut url = base.clone();
+        url.set_path(&format!("{}{folder}{path}", base.path()));
+        url.set_query(query.as_deref());
+        url
+    })
 }
 
 /// The key behind the name of a scheme, as in `Bearer …`.

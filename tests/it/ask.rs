@@ -8,7 +8,7 @@ use backstory::base::SystemClock;
 use backstory::memory::Sensitivity;
 use backstory::mock::{self, End, MockHandle, Raw, Script};
 use backstory::telemetry::{AskOutcome, AskPurpose, AskTokens, Metrics};
-use backstory::upstream::{Auth, ModelAsker, Provider, ProviderConfig};
+use backstory::upstream::{Api, Auth, ModelAsker, Provider, ProviderConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,7 @@ async fn ask_with(script: Script) -> Asked {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mock = mock::start(listener, script, &TaskTracker::new(), stop.clone()).await;
     let provider = Provider::new(ProviderConfig {
+        api: Api::default(),
         name: "helper".to_owned(),
         base_url: mock.base_url(),
         auth: Auth::Keys(vec![KEY.into()]),

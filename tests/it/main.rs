@@ -28,6 +28,7 @@ mod odd_queries;
 mod prefix;
 mod process;
 mod properties;
+mod providers;
 mod quality;
 mod recall;
 mod reload;

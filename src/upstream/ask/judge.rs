@@ -8,8 +8,9 @@ use crate::upstream::wait::{passes, retry_after};
 use crate::wire::{Reply, Seen, upstream_error};
 
 /// Words with which servers say that they do not take a `response_format`: its own name, and what they make of it
-/// (llama.cpp compiles a grammar, vLLM calls it guided decoding).
-const FORMAT_WORDS: [&str; 8] = [
+/// (llama.cpp compiles a grammar, vLLM calls it guided decoding, Anthropic has another member).
+const FORMAT_WORDS: [&str; 9] = [
+    "output_config",
     "response_format",
     "response format",
     "json_schema",

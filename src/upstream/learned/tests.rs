@@ -10,7 +10,7 @@ use crate::store::sqlite::{SqliteOptions, SqliteStore};
 use crate::store::{Store, TargetStore};
 use crate::telemetry::Metrics;
 use crate::tokens::{ModelTable, PriceChanges};
-use crate::upstream::{Auth, Provider, ProviderConfig, TargetConfig, When};
+use crate::upstream::{Api, Auth, Provider, ProviderConfig, TargetConfig, When};
 
 const NOW: Time = Time(1_750_000_000_000);
 const DAY_MILLIS: i64 = 24 * 3_600_000;
@@ -21,6 +21,7 @@ fn learned() -> Learned {
 
 fn target(model: &str, window: Option<usize>) -> Target {
     let provider = Provider::new(ProviderConfig {
+        api: Api::default(),
         name: "p".to_owned(),
         base_url: "http://127.0.0.1:1/v1".to_owned(),
         auth: Auth::None,

@@ -9,15 +9,23 @@ use super::Shared;
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{self, Digests, FitError, FitInput, Fitted};
 use crate::conversation::{self, Chain};
-use crate::exchange::{Embeddings, Payload, Recalled};
+use crate::exchange::{Embeddings, Kind, Payload, Recalled};
 use crate::memory::Scope;
 use crate::upstream::overflow::Overflow;
 use crate::upstream::plan::Target;
 use crate::upstream::summaries::Place;
-use crate::wire::{ChatRequest, ParamRules};
+use crate::upstream::translate::{self, How, Put, unsupported};
+use crate::wire::translate::Back;
+use crate::wire::{ChatRequest, Dialect, ParamRules};
 
 /// Requests from this size on are fitted off the async threads, in bytes: counting runs at about 15 MB/s.
 const FIT_INLINE_BYTES: usize = 16 * 1024;
+
+/// Requests from this size on are put into another dialect off the async threads, in bytes: that runs at hundreds of MB/s.
+const PUT_INLINE_BYTES: usize = 128 * 1024;
+
+/// The output limit of a model that we do not know, in tokens: what every model of Anthropic's can write.
+const UNKNOWN_MAX_OUTPUT: usize = 4096;
 
 /// What is sent to a target.
 #[derive(Clone)]
@@ -28,6 +36,12 @@ pub(super) struct Prepared {
     pub(super) asked_usage: bool,
     /// The conversation's hashes, where there is a use for them.
     pub(super) chain: Option<Arc<Chain>>,
+    /// What decides the address.
+    pub(super) kind: Kind,
+    /// The way back for the answer, where the target speaks another dialect than the client.
+    pub(super) back: Option<Back>,
+    /// Members that it has no word for.
+    pub(super) dropped: Vec<String>,
 }
 
 /// How a request is fitted.
@@ -97,8 +111,12 @@ impl Shared {
         let call = &request.call;
         let chat = match &call.payload {
             Payload::Embeddings(embeddings) => {
-                let body = embeddings_body(embeddings, target);
-                return Ok(Prepared { body, fitted: None, asked_usage: false, chain: None });
+                if !target.provider.api.embeds() {
+                    return Err(unsupported("this target has no embeddings").with_param("model"));
+                }
+                let (body, kind) = (embeddings_body(embeddings, target), Kind::Embeddings);
+                let (fitted, chain, back, dropped) = (None, None, None, Vec::new());
+                return Ok(Prepared { body, fitted, asked_usage: false, chain, kind, back, dropped });
             }
             Payload::Chat(chat) => chat,
         };
@@ -137,7 +155,32 @@ impl Shared {
         if let (Some(reserved), Some(tokens)) = (call.reserved.as_ref().filter(|_| !look), fitted.report.sent) {
             reserved.sending(tokens as u64)?;
         }
-        Ok(Prepared { body: fitted.body.clone(), fitted: Some(fitted), asked_usage: ask_usage, chain })
+        let Put { body, kind, back, dropped } = self.put(request, target, chat.dialect(), &fitted).await?;
+        Ok(Prepared { body, fitted: Some(fitted), asked_usage: ask_usage, chain, kind, back, dropped })
+    }
+
+    /// Puts what was fitted into the target's dialect; a very large one off the async threads.
+    async fn put(
+        &self,
+        request: &Recalled<()>,
+        target: &Arc<Target>,
+        client: Dialect,
+        fitted: &Fitted,
+    ) -> Result<Put, GatewayError> {
+        let known = self.learned.known(target, request.call.stamp.at);
+        let how = How {
+            untranslatable: target.provider.api.untranslatable,
+            max_tokens: room_for_reply(target, target.window(known.window), fitted.report.sent),
+            completion_tokens: target.provider.wants_completion_tokens(),
+            ask_usage: !target.refuses_usage.load(Ordering::Relaxed),
+            created: u64::try_from(request.call.stamp.at.0 / 1000).unwrap_or_default(),
+        };
+        let (target, body) = (Arc::clone(target), fitted.body.clone());
+        let put = move || translate::put(&target.provider.api, client, &body, how);
+        if fitted.body.len() < PUT_INLINE_BYTES {
+            return put();
+        }
+        tokio::task::spawn_blocking(put).await.map_err(GatewayError::internal)?
     }
 
     /// Fits a chat request to a target, its rules applied; a large one off the async threads. What was made of the request is kept for the next fit.
@@ -197,6 +240,14 @@ impl Shared {
             summaries.want(Place { call: &request.call, recall: &request.recall, chain, first_kept });
         }
     }
+}
+
+/// The output tokens that a request may have which names no limit, where the API wants one: the model's own, as far as its window has room.
+fn room_for_reply(target: &Target, window: Option<usize>, sent: Option<usize>) -> u64 {
+    let most = target.fit.max_output.unwrap_or(UNKNOWN_MAX_OUTPUT);
+    // Our counts are off by a little.
+    let left = window.zip(sent).map(|(window, sent)| window.saturating_sub(sent + sent / 10));
+    left.map_or(most, |left| most.min(left)).max(1) as u64
 }
 
 /// Applies a target's rules to the client's own request; `None` when they change nothing.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
 
@@ -15,12 +14,14 @@ use crate::exchange::Recalled;
 use crate::telemetry::AttemptOutcome;
 use crate::upstream::attempt::{self, AttemptError};
 use crate::upstream::body::{BodyLimits, UpstreamBody};
-use crate::upstream::headers::{downward, upward};
+use crate::upstream::headers::downward;
 use crate::upstream::mono::now_ms;
 use crate::upstream::overflow::{self, Overflow};
 use crate::upstream::plan::Target;
 use crate::upstream::retry::{On, is_error};
+use crate::upstream::translate;
 use crate::upstream::wait::retry_after;
+use crate::wire::translate::Back;
 
 /// A target's answer, and what was sent to get it.
 pub(super) type Answer = Box<(Response<UpstreamBody>, Prepared)>;
@@ -58,10 +59,11 @@ impl Shared {
             latency.asked(stream, now_ms());
         }
         let begun = Instant::now();
-        let mut answer = self.send(request, target, key, prepared.body.clone()).await.map_err(|e| self.none(e))?;
+        let mut answer = self.send(request, target, key, &prepared).await.map_err(|e| self.none(e))?;
         let took = begun.elapsed();
         self.metrics.upstream_header_seconds.observe(took.as_secs_f64());
-        if answer.status() == StatusCode::BAD_REQUEST && prepared.asked_usage {
+        let asks_usage = prepared.asked_usage || prepared.back == Some(Back::ToMessages);
+        if answer.status() == StatusCode::BAD_REQUEST && asks_usage {
             answer = self.without_usage(request, target, key, &mut prepared, answer).await?;
         }
         let status = answer.status();
@@ -113,22 +115,19 @@ impl Shared {
         request: &Recalled<()>,
         target: &Target,
         key: usize,
-        body: Bytes,
+        prepared: &Prepared,
     ) -> Result<Response<UpstreamBody>, AttemptError> {
         let call = &request.call;
         let provider = &target.provider;
-        let headers = || {
-            let (authorization, own) = provider.authorization_with(&call.credential, key);
-            upward(&call.headers, own, authorization, &provider.headers)
-        };
+        let headers = || provider.headers_with(&call.headers, &call.credential, key);
         let stream = call.payload.stream();
         let limits = BodyLimits {
             first: if stream { self.timeouts.first_token } else { self.timeouts.header },
             idle: self.timeouts.idle,
             total: if stream { Duration::ZERO } else { self.timeouts.total },
         };
-        let mut answer =
-            attempt::post(provider, call.payload.kind(), headers, body, self.timeouts.header, limits).await?;
+        let (place, body) = ((&**provider, target.deployment.as_ref()), prepared.body.clone());
+        let mut answer = attempt::post(place, prepared.kind, headers, body, self.timeouts.header, limits).await?;
         // Read before the client's headers are picked: a date is read against upstream's own clock.
         if is_error(answer.status())
             && let Some(wait) = retry_after(answer.headers(), call.stamp.at)
@@ -136,7 +135,8 @@ impl Shared {
             answer.extensions_mut().insert(AskedToWait(wait));
         }
         *answer.headers_mut() = downward(answer.headers());
-        Ok(answer)
+        // From here on everybody reads the client's dialect.
+        Ok(translate::back(answer, prepared.back))
     }
 
     /// Asks once more without `stream_options`, when that is what the target complains about, and remembers it.
@@ -163,7 +163,7 @@ impl Shared {
                 return Ok(Response::from_parts(parts, body));
             }
         }
-        self.send(request, target, key, prepared.body.clone()).await.map_err(|e| self.none(e))
+        self.send(request, target, key, prepared).await.map_err(|e| self.none(e))
     }
 }
 

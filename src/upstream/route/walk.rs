@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderName, HeaderValue, Response};
 use tracing::{Instrument, Span};
 
 use super::Shared;
@@ -25,11 +25,15 @@ use crate::upstream::overflow::Overflow;
 use crate::upstream::passthrough::unanswered;
 use crate::upstream::plan::Target;
 use crate::upstream::retry::{On, Then, wait_before};
+use crate::upstream::translate::is_about_the_target;
 
 /// So long a request waits for another one's probe of a target, where there is nobody else to ask.
 const PROBE_WAIT: Duration = Duration::from_secs(1);
 /// Where another target could be tried, a repeat at the same one is not waited for longer than this.
 const LONGEST_WAIT_WITH_OTHERS: Duration = Duration::from_secs(2);
+
+/// Names the members of a request that its target's dialect has no word for.
+const DROPPED: HeaderName = HeaderName::from_static("x-backstory-dropped");
 
 /// One request on its way over the plan.
 pub(super) struct Walk<'a> {
@@ -155,11 +159,17 @@ impl Shared {
 
     pub(super) fn routed(
         &self,
-        response: Response<UpstreamBody>,
+        mut response: Response<UpstreamBody>,
         prepared: Prepared,
         target: &Target,
         attempts: u32,
     ) -> Routed<UpstreamBody> {
+        // The names were made fit for it.
+        if let Some(names) = Some(prepared.dropped.join(", ")).filter(|names| !names.is_empty())
+            && let Ok(names) = HeaderValue::from_str(&names)
+        {
+            response.headers_mut().insert(DROPPED, names);
+        }
         // What was sent is not needed any more, however long the reply takes.
         let fitted = prepared.fitted.map(|fitted| Fitted { body: Bytes::new(), ..fitted });
         Routed { response, fitted, target: target.label.clone(), attempts, withhold_usage: prepared.asked_usage }
@@ -199,7 +209,8 @@ impl<'a> Walk<'a> {
             // still take it. A fault of ours is not hidden behind it.
             Err(error)
                 if (self.attempts > 0 && error.kind != ErrorKind::Internal)
-                    || (error.kind == ErrorKind::ContextLength && self.at + 1 < self.plan.len()) =>
+                    || ((error.kind == ErrorKind::ContextLength || is_about_the_target(&error))
+                        && self.at + 1 < self.plan.len()) =>
             {
                 self.refused = Some(error);
                 return Ok(None);
