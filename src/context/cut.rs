@@ -134,7 +134,7 @@ pub(super) fn items(request: &ChatRequest, text: &str, tokens: &[usize], spare: 
             answers: message.role == Role::Assistant,
             pinned: message.role.is_instruction(),
             starts_unit: starts[i],
-            ends_request: messages.get(i + 1).is_none_or(|next| next.role == Role::Assistant),
+            ends_request: messages.get(i + 1).is_none_or(|next| next.role == Role::Assistant && !next.goes_on),
         })
         .collect()
 }
@@ -143,7 +143,7 @@ pub(super) fn items(request: &ChatRequest, text: &str, tokens: &[usize], spare: 
 /// It never begins between a call and its result, whatever stands between them.
 fn unit_starts(messages: &[Message], text: &str) -> Vec<bool> {
     let role = if messages.iter().any(|m| m.role == Role::User) { Role::User } else { Role::Assistant };
-    let mut starts: Vec<bool> = messages.iter().map(|m| m.role == role).collect();
+    let mut starts: Vec<bool> = messages.iter().map(|m| m.role == role && !m.goes_on).collect();
     let mut calls: Option<HashMap<&str, usize>> = None;
     let mut in_group = false;
     for (at, message) in messages.iter().enumerate() {

@@ -160,7 +160,8 @@ impl Fitting<'_> {
             kept.next = self.next(&whole, self.limits(budget), || self.items(&kept));
             return Ok(kept);
         }
-        if self.input.policy.overflow == Overflow::Reject {
+        // What upstream keeps stands before what is here: to cut here would leave a hole in the middle.
+        if self.input.policy.overflow == Overflow::Reject || self.input.request.kept_upstream().is_some() {
             return Err(self.refuse(&kept, budget));
         }
         if self.input.policy.profile == Profile::Task {
@@ -328,7 +329,7 @@ impl Placed {
 #[must_use]
 pub fn is_proven_small(request: &ChatRequest, target: &Target, budget: Option<usize>) -> bool {
     let Some(budget) = budget else { return true };
-    let has_parts = request.messages().iter().any(|m| matches!(m.content, Content::Parts(_)));
+    let has_parts = request.messages().iter().any(|m| matches!(m.content, Content::Parts(_) | Content::Other(_)));
     let tools = request.get("tools").or_else(|| request.get("functions")).is_some();
     !has_parts && !tools && target.real_request(Counter::at_most(request)) <= budget
 }

@@ -27,15 +27,18 @@ pub(super) fn profile_place(request: &ChatRequest, first_kept: usize, role: Syst
     if messages.first().is_some_and(|m| m.role.is_instruction() && takes_text(m.content)) {
         return Some(Place::End(0));
     }
+    let may_instruct = match request.dialect() {
+        Dialect::Chat | Dialect::Messages => !messages.iter().any(|m| m.role.is_instruction()),
+        // A prompt that upstream keeps may have instructions of its own, which ours would replace.
+        Dialect::Responses => request.get("instructions").or(request.get("prompt")).is_none(),
+    };
     let new = match (request.dialect(), role) {
-        // `system` is a parameter of every model there, not a message that a template may refuse.
-        (Dialect::Messages, _) | (Dialect::Chat, SystemRole::System) => Some(Role::System),
+        // A parameter of every model there, not a message that a template may refuse.
+        (Dialect::Messages | Dialect::Responses, _) | (Dialect::Chat, SystemRole::System) => Some(Role::System),
         (Dialect::Chat, SystemRole::Developer) => Some(Role::Developer),
         (Dialect::Chat, SystemRole::FirstUser) => None,
     };
-    if let Some(role) = new
-        && !messages.iter().any(|m| m.role.is_instruction())
-    {
+    if let Some(role) = new.filter(|_| may_instruct) {
         return Some(Place::NewMessage(role));
     }
     let mut kept = messages.iter().enumerate().skip(first_kept);
@@ -74,7 +77,7 @@ pub(super) fn insert(request: &ChatRequest, text: &str, place: Place, blocks: &[
             Content::Text(span) => patches.insert(span.end - 1, inner(&blocks.join("\n\n"))),
             Content::Parts(span) => {
                 let comma = if is_empty(text, span) { "" } else { "," };
-                patches.insert(span.end - 1, format!("{comma}{}", part(&blocks)));
+                patches.insert(span.end - 1, format!("{comma}{}", part(request, &blocks)));
             }
             Content::Absent | Content::Null(_) | Content::Other(_) => {}
         },
@@ -85,7 +88,7 @@ pub(super) fn insert(request: &ChatRequest, text: &str, place: Place, blocks: &[
             }
             Content::Parts(span) => {
                 let comma = if is_empty(text, span) { "" } else { "," };
-                patches.insert(span.start + 1, format!("{}{comma}", part(&blocks)));
+                patches.insert(span.start + 1, format!("{}{comma}", part(request, &blocks)));
             }
             Content::Absent | Content::Null(_) | Content::Other(_) => {}
         },
@@ -125,8 +128,8 @@ fn is_empty(text: &str, array: Span) -> bool {
     scan::elements(text, array).next().is_none()
 }
 
-fn part(blocks: &[&str]) -> String {
-    format!(r#"{{"type":"text","text":{}}}"#, encode_string(&blocks.join("\n\n")))
+fn part(request: &ChatRequest, blocks: &[&str]) -> String {
+    format!(r#"{{"type":"{}","text":{}}}"#, request.dialect().text_part(), encode_string(&blocks.join("\n\n")))
 }
 
 /// A text as it stands inside a JSON string.

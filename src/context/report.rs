@@ -91,6 +91,8 @@ pub struct Report {
     pub fixed: usize,
     /// One row for each of the client's messages; none when nothing was counted.
     pub messages: Vec<MessageRow>,
+    /// The member that brings in what the request does not hold, so that it was not counted; `None` = it holds all.
+    pub partial: Option<&'static str>,
 }
 
 /// What became of one message.

@@ -174,7 +174,7 @@ fn link(keys: &RandomState, bytes: &[u8], tokens: usize) -> Link {
 }
 
 /// What of a request stands before the messages in the prompt, in any dialect.
-const HEAD: [&str; 5] = ["tools", "functions", "response_format", "output_format", "output_config"];
+const HEAD: [&str; 6] = ["tools", "functions", "response_format", "output_format", "output_config", "text"];
 
 fn head(sent: &Sent<'_>, keys: &RandomState) -> Link {
     let text = sent.request.text();

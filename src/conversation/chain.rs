@@ -1,7 +1,7 @@
 //! The hash chain over a conversation's messages.
 
 use crate::memory::Scope;
-use crate::wire::{ChatRequest, Message, Role, decode_lossy, scan};
+use crate::wire::{ChatRequest, Kept, Message, Role, decode_lossy, scan};
 
 use super::fence;
 
@@ -76,7 +76,7 @@ pub fn chain(scope: &Scope, request: &ChatRequest) -> Chain {
     let messages = request.messages();
     // One buffer for all messages: hashing short texts whole is several times faster than an incremental hasher.
     let mut buffer = Vec::with_capacity(1024);
-    let start = start(scope);
+    let start = start_of(scope, request);
     let mut out = Chain {
         prefixes: Vec::with_capacity(messages.len()),
         message_hashes: Vec::with_capacity(messages.len()),
@@ -110,6 +110,33 @@ pub fn start(scope: &Scope) -> Hash {
     for name in [&scope.tenant, &scope.namespace, &scope.subject] {
         add(&mut buffer, name);
     }
+    *blake3::hash(&buffer).as_bytes()
+}
+
+/// Where upstream keeps what was said before, what it keeps names the state that the request goes on from.
+fn start_of(scope: &Scope, request: &ChatRequest) -> Hash {
+    let start = start(scope);
+    match request.kept_upstream() {
+        None => start,
+        Some(kept) => after(&start, &kept),
+    }
+}
+
+/// Returns the state under which is kept what was shown with a response: that of a conversation which goes on from it.
+#[must_use]
+pub fn after_response(scope: &Scope, id: &str) -> Hash {
+    after(&start(scope), &Kept::Response(id.into()))
+}
+
+fn after(start: &Hash, kept: &Kept<'_>) -> Hash {
+    let (what, id) = match kept {
+        Kept::Response(id) => ("response", id),
+        Kept::Conversation(id) => ("conversation", id),
+    };
+    let mut buffer = Vec::with_capacity(128);
+    buffer.extend_from_slice(start);
+    add(&mut buffer, what);
+    add(&mut buffer, id);
     *blake3::hash(&buffer).as_bytes()
 }
 

@@ -31,7 +31,7 @@ pub struct RequestCount {
     pub messages: Vec<u32>,
     /// Of the tool schemas.
     pub tools: usize,
-    /// Of `response_format`.
+    /// Of `response_format`, or what another dialect has in its place.
     pub response_format: usize,
     /// What every request costs.
     pub overhead: usize,
@@ -129,6 +129,10 @@ fn is_format(dialect: Dialect, text: &str, key: &str, value: Span) -> bool {
     match (dialect, key) {
         (Dialect::Chat, "response_format") => kind_of(text, value).is_some_and(|kind| kind != r#""text""#),
         (Dialect::Messages, "output_format") => value.of(text).starts_with('{'),
+        (Dialect::Responses, "text") => {
+            let format = scan::member(text, value, "format").and_then(|format| kind_of(text, format));
+            format.is_some_and(|kind| kind != r#""text""#)
+        }
         (Dialect::Messages, "output_config") => scan::member(text, value, "format").is_some(),
         _ => false,
     }

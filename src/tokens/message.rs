@@ -19,6 +19,9 @@ const MAX_RAW_BYTES: usize = 256 * 1024;
 
 /// Returns the tokens of one message, all that is sent of it included.
 pub(super) fn count(rules: Rules, text: &str, message: &Message) -> usize {
+    if let Some(span) = message.item {
+        return PER_MESSAGE + item(rules, text, span);
+    }
     let mut tokens = PER_MESSAGE + role(rules, text, message) + content(rules, text, message);
     if let Some(name) = message.name {
         tokens += PER_NAME + literal(rules, text, name);
@@ -42,6 +45,23 @@ pub(super) fn count(rules: Rules, text: &str, message: &Message) -> usize {
     tokens
 }
 
+/// An item of a responses request that is no message: all that it says, on the high side.
+fn item(rules: Rules, text: &str, item: Span) -> usize {
+    let value = |value: Span| match value.of(text).as_bytes().first() {
+        Some(b'"') if value.len() <= MAX_RAW_BYTES => literal(rules, text, value),
+        _ => raw(rules, text, value),
+    };
+    let members = scan::members(text, item).map(|member| match member.key.of(text) {
+        // What ties items together is not shown to the model.
+        "type" | "id" | "status" | "call_id" | "approval_request_id" => 0,
+        "encrypted_content" => opaque_tokens(member.value.len()),
+        // A picture that the model made.
+        "result" if member.value.len() > MAX_RAW_BYTES => rules.images.tokens(None, None),
+        _ => value(member.value),
+    });
+    members.sum()
+}
+
 /// All known roles are one token in both vocabularies.
 fn role(rules: Rules, text: &str, message: &Message) -> usize {
     match message.role {
@@ -54,7 +74,8 @@ fn content(rules: Rules, text: &str, message: &Message) -> usize {
     match message.content {
         Content::Absent | Content::Null(_) => 0,
         Content::Text(span) => literal(rules, text, span),
-        Content::Other(span) => raw(rules, text, span),
+        // One part alone, as a screenshot is.
+        Content::Other(span) => part(rules, text, &Part::read(text, span)),
         Content::Parts(span) => scan::elements(text, span).map(|span| part(rules, text, &Part::read(text, span))).sum(),
     }
 }

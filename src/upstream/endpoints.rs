@@ -19,6 +19,7 @@ pub(super) struct Deployment {
 pub(super) struct Endpoints<U> {
     chat: U,
     messages: U,
+    responses: U,
     embeddings: U,
 }
 
@@ -28,6 +29,7 @@ impl<U> Endpoints<U> {
         Self {
             chat: address(Dialect::Chat.path()),
             messages: address(Dialect::Messages.path()),
+            responses: address(Dialect::Responses.path()),
             embeddings: address("embeddings"),
         }
     }
@@ -37,6 +39,7 @@ impl<U> Endpoints<U> {
         Some(Endpoints {
             chat: write(&self.chat)?,
             messages: write(&self.messages)?,
+            responses: write(&self.responses)?,
             embeddings: write(&self.embeddings)?,
         })
     }
@@ -46,6 +49,7 @@ impl<U> Endpoints<U> {
         match kind {
             Kind::Chat(Dialect::Chat) => &self.chat,
             Kind::Chat(Dialect::Messages) => &self.messages,
+            Kind::Chat(Dialect::Responses) => &self.responses,
             Kind::Embeddings => &self.embeddings,
         }
     }

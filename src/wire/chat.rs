@@ -12,6 +12,7 @@ use super::dialect::Dialect;
 use super::message::{Message, Part, Role};
 use super::messages;
 use super::patch::Patches;
+use super::responses;
 use super::scan::{self, Member, Span};
 use super::text::{decode_lossy, encode_string};
 
@@ -55,7 +56,7 @@ pub struct ChatRequest {
 pub(super) struct View {
     /// The array that holds them; what is no part of it, as Anthropic's `system`, comes first.
     pub(super) array: Span,
-    /// The messages, at least one.
+    /// The messages, at least one; none only in a responses request that goes on with what upstream keeps.
     pub(super) messages: Vec<Message>,
 }
 
@@ -107,6 +108,7 @@ impl ChatRequest {
         let view = match dialect {
             Dialect::Chat => View::of_array(text, last("messages"))?,
             Dialect::Messages => messages::view(text, last("system"), last("messages"))?,
+            Dialect::Responses => responses::view(text, last("instructions"), last("input"))?,
         };
         let body = Bytes::from_owner(OwnedText(Arc::clone(&owned)));
         Ok(Self { dialect, members, view, model, stream, text: owned, body })
@@ -153,7 +155,7 @@ impl ChatRequest {
     pub fn system_message_at(&self) -> usize {
         match self.dialect {
             Dialect::Chat => self.view.array.start + 1,
-            Dialect::Messages => self.end_of_members(),
+            Dialect::Messages | Dialect::Responses => self.end_of_members(),
         }
     }
 
@@ -164,6 +166,7 @@ impl ChatRequest {
         match self.dialect {
             Dialect::Chat => format!(r#"{{"role":"{}","content":{content}}},"#, role.as_str()),
             Dialect::Messages => format!(r#","system":{content}"#),
+            Dialect::Responses => format!(r#","instructions":{content}"#),
         }
     }
 
@@ -303,7 +306,9 @@ pub(super) fn fault(param: impl Into<String>, problem: &'static str) -> DecodeEr
 
 /// The most output tokens, by either name that it goes by.
 pub(super) fn max_output_of(number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
-    ["max_completion_tokens", "max_tokens"].into_iter().find_map(|name| number(name).filter(|&n| n > 0))
+    ["max_completion_tokens", "max_tokens", "max_output_tokens"]
+        .into_iter()
+        .find_map(|name| number(name).filter(|&n| n > 0))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub enum Dialect {
     Chat,
     /// Anthropic's messages.
     Messages,
+    /// OpenAI's responses.
+    Responses,
 }
 
 impl Dialect {
@@ -18,6 +20,7 @@ impl Dialect {
         match self {
             Self::Chat => "chat/completions",
             Self::Messages => "messages",
+            Self::Responses => "responses",
         }
     }
 
@@ -26,7 +29,37 @@ impl Dialect {
     pub fn is_asked_for_usage(self) -> bool {
         match self {
             Self::Chat => true,
-            Self::Messages => false,
+            Self::Messages | Self::Responses => false,
+        }
+    }
+
+    /// Whether an event of this type is the last of a stream. Chat has none: its streams end with `[DONE]`.
+    #[must_use]
+    pub fn is_last_event(self, kind: &str) -> bool {
+        match self {
+            Self::Chat => false,
+            Self::Messages => kind == "message_stop",
+            Self::Responses => {
+                matches!(kind, "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled")
+            }
+        }
+    }
+
+    /// The `type` of a part of a message that holds text for the model.
+    #[must_use]
+    pub fn text_part(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Messages => "text",
+            Self::Responses => "input_text",
+        }
+    }
+
+    /// The member that holds the conversation.
+    #[must_use]
+    pub fn conversation_member(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Messages => "messages",
+            Self::Responses => "input",
         }
     }
 }

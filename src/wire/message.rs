@@ -93,7 +93,7 @@ pub struct Message {
     pub name: Option<Span>,
     /// `tool_calls` (an array).
     pub tool_calls: Option<Span>,
-    /// `function_call`: the legacy form of `tool_calls`.
+    /// `function_call`: the legacy form of `tool_calls`; and a call that is an item of its own.
     pub function_call: Option<Span>,
     /// `tool_call_id`.
     pub tool_call_id: Option<Span>,
@@ -108,6 +108,12 @@ pub struct Message {
     /// It is the second half of what the client sent as one message: from here to there the body opens that one, and stays when the
     /// first half goes.
     pub opening: Option<Span>,
+    /// The whole, where it is no message but another item of a responses request: reasoning, a call that upstream makes itself.
+    /// How the model reads it nobody tells.
+    pub item: Option<Span>,
+    /// Whether it is the next piece of what the assistant said right before it: in a responses request reasoning, words and each call
+    /// are items of their own, and stay together.
+    pub goes_on: bool,
 }
 
 /// One tool call of a message.
@@ -115,18 +121,18 @@ pub struct Message {
 pub struct Call {
     /// The object that holds its name and its arguments.
     pub span: Span,
-    /// Its id, as it is written; the legacy form has none.
+    /// The id by which its result names it, as it is written; the legacy form has none.
     pub id: Option<Span>,
 }
 
 /// What a content part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
-    /// `text` (and `input_text`); the span is the string literal.
+    /// `text` (and `input_text`, `output_text`); the span is the string literal.
     Text(Span),
     /// `refusal`; the span is the string literal.
     Refusal(Span),
-    /// `image_url`: the URL literal and the `detail` literal.
+    /// `image_url` (and `input_image`): the URL literal and the `detail` literal.
     Image {
         /// The URL, or a `data:` URL.
         url: Option<Span>,
@@ -195,6 +201,8 @@ impl Message {
             tool_uses: false,
             signed: false,
             opening: None,
+            item: None,
+            goes_on: false,
         }
     }
 
@@ -228,14 +236,14 @@ impl Message {
         self.tool_uses || self.function_call.is_some() || self.tool_calls.is_some_and(|s| s.len() > 2)
     }
 
-    /// Iterates over its tool calls, the legacy one last.
+    /// Iterates over its tool calls, one that stands alone last.
     pub fn calls<'a>(&self, body: &'a str) -> impl Iterator<Item = Call> + use<'a> {
-        let legacy = self.function_call.map(|span| Call { span, id: None });
+        let alone = self.function_call.map(|span| Call::alone(body, span));
         let blocks = if self.tool_uses { self.part_spans(body) } else { scan::elements(body, Span::default()) };
         let blocks = blocks.filter(|block| Part::type_of(body, *block) == Some(r#""tool_use""#));
         let blocks = blocks.map(|span| Call { span, id: scan::member(body, span, "id") });
         let calls = scan::elements(body, self.tool_calls.unwrap_or_default()).map(|call| Call::read(body, call));
-        calls.chain(legacy).chain(blocks)
+        calls.chain(alone).chain(blocks)
     }
 
     fn part_spans<'a>(&self, body: &'a str) -> scan::Elements<'a> {
@@ -281,6 +289,12 @@ impl Call {
         let get = |key| scan::member(text, span, key);
         Self { span: get("function").or_else(|| get("custom")).unwrap_or(span), id: get("id") }
     }
+
+    /// Reads a call that is no element of a list: a legacy one of chat, which has no id, or an item of a responses request.
+    fn alone(text: &str, span: Span) -> Self {
+        let get = |key| scan::member(text, span, key);
+        Self { span, id: get("call_id").or_else(|| get("id")) }
+    }
 }
 
 /// A text in a part.
@@ -303,13 +317,13 @@ impl Part {
     pub fn read(text: &str, span: Span) -> Self {
         let get = |key: &str| scan::member(text, span, key);
         let kind = match Self::type_of(text, span) {
-            Some(r#""text""# | r#""input_text""#) => {
+            Some(r#""text""# | r#""input_text""# | r#""output_text""#) => {
                 get("text").filter(|s| s.of(text).starts_with('"')).map_or(PartKind::Other, PartKind::Text)
             }
             Some(r#""refusal""#) => {
                 get("refusal").filter(|s| s.of(text).starts_with('"')).map_or(PartKind::Other, PartKind::Refusal)
             }
-            Some(r#""image_url""#) => match get("image_url") {
+            Some(r#""image_url""# | r#""input_image""# | r#""computer_screenshot""#) => match get("image_url") {
                 Some(image) if image.of(text).starts_with('{') => PartKind::Image {
                     url: scan::member(text, image, "url"),
                     detail: scan::member(text, image, "detail"),
@@ -317,7 +331,7 @@ impl Part {
                 image => PartKind::Image { url: image, detail: get("detail") },
             },
             Some(r#""input_audio""#) => PartKind::Audio,
-            Some(r#""file""#) => PartKind::File,
+            Some(r#""file""# | r#""input_file""#) => PartKind::File,
             Some(r#""image""#) => image_block(text, get("source")),
             Some(r#""document""#) => document_block(text, get("source")),
             Some(r#""tool_use""#) => PartKind::ToolUse { name: get("name"), input: get("input") },

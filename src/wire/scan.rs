@@ -39,6 +39,12 @@ impl Span {
         self.end.saturating_sub(self.start)
     }
 
+    /// Whether another span is within this one.
+    #[must_use]
+    pub fn contains(&self, other: Self) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
     /// Whether the span holds no byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {

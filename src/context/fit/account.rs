@@ -7,7 +7,7 @@ use crate::context::place::Place;
 use crate::context::policy::Overflow;
 use crate::context::report::{Fate, FitError, MessageRow, Report};
 use crate::context::trail::{Sent, Trail, Trails};
-use crate::wire::{Patches, Role};
+use crate::wire::{Message, Patches, Role};
 
 /// An error names so many of the largest parts.
 const N_LARGEST: usize = 3;
@@ -39,6 +39,7 @@ impl Fitting<'_> {
             next_first_kept: kept.next,
             fixed: target.real_request(self.count.fixed()),
             messages: self.rows(kept),
+            partial: self.input.request.partial(),
         }
     }
 
@@ -97,6 +98,20 @@ impl Fitting<'_> {
             .collect()
     }
 
+    /// What a message is called in an error.
+    fn name_of(&self, at: usize, message: &Message) -> String {
+        let request = self.input.request;
+        let (member, role) = (request.dialect().conversation_member(), message.role.as_str());
+        // Not all dialects have all messages in one list.
+        match request.get_span(member).filter(|span| span.contains(message.span)) {
+            None => "instructions".to_owned(),
+            Some(span) => {
+                let before = request.messages().iter().filter(|other| !span.contains(other.span)).count();
+                format!("{member}[{}] ({role})", at - before.min(at))
+            }
+        }
+    }
+
     /// Says which parts of what must stay are how large. Memory has no part in it: it gives way before anything else.
     pub(super) fn refuse(&self, kept: &Kept, budget: usize) -> FitError {
         let target = self.input.target;
@@ -112,7 +127,7 @@ impl Fitting<'_> {
                 () => continue,
             };
             *part += tokens;
-            parts.push((format!("messages[{at}] ({})", message.role.as_str()), tokens));
+            parts.push((self.name_of(at, message), tokens));
         }
         let (tools, format) = (target.real(self.count.tools), target.real(self.count.response_format));
         parts.extend([("tools".to_owned(), tools), ("response_format".to_owned(), format)]);

@@ -188,6 +188,10 @@ impl Entry {
 /// Whether a request is such that its tokens say how upstream's tokenizer differs: no images, audio or files, and most of it
 /// messages (how tool schemas are shown differs by provider).
 fn teaches(request: &ChatRequest, report: &Report, correction: Correction) -> bool {
+    // What upstream counted beside it nobody here has seen; nor how it shows what is no message.
+    if request.partial().is_some() || request.messages().iter().any(|message| message.item.is_some()) {
+        return false;
+    }
     let text = request.text();
     let is_plain = |span| matches!(Part::read(text, span).kind, PartKind::Text(_) | PartKind::Refusal(_));
     let is_text = |span| match Part::read(text, span).kind {

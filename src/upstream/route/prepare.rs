@@ -195,6 +195,7 @@ impl Shared {
             if let Some(rules) = how.params.take() {
                 how.rewritten = rewrite(own, &rules)?;
             }
+            let param = own.dialect().conversation_member();
             let chat = how.rewritten.as_ref().unwrap_or(own);
             // Without a subject no memory is asked, but what was cut is still known again by its state (design, doubt 3).
             let own = (how.figures && how.chain.is_none()).then(|| {
@@ -216,7 +217,7 @@ impl Shared {
             });
             fitted.map(|fitted| (fitted, how)).map_err(|error| match error {
                 FitError::ContextLength { message, .. } => {
-                    GatewayError::new(ErrorKind::ContextLength, message).with_param("messages")
+                    GatewayError::new(ErrorKind::ContextLength, message).with_param(param)
                 }
             })
         };
