@@ -6,12 +6,14 @@
 mod call;
 mod chunk;
 mod quick;
+mod responses;
 #[cfg(test)]
 mod tests;
 
 use call::CallPiece;
 use chunk::{Choice, Chunk, Literal};
 
+use super::dialect::Dialect;
 use super::scan::{self, Span};
 use super::text::decode_lossy;
 use super::usage::Usage;
@@ -35,6 +37,8 @@ pub struct Reply {
     pub usage: Option<Usage>,
     /// Events that came of it and say something, what is not kept of it included, as reasoning; most servers send a token in each.
     pub events: u64,
+    /// The ids of what is in it, where its dialect names them: a later request may refer to them. At most 256.
+    pub items: Vec<String>,
     /// Whether text was left out because of [`MAX_REPLY_BYTES`], or choices or calls because there were too many.
     pub truncated: bool,
 }
@@ -80,12 +84,15 @@ pub struct Seen {
     pub error: bool,
     /// It is no JSON object.
     pub malformed: bool,
+    /// It is the last event of its stream. Chat has none: its streams end with `[DONE]`.
+    pub last: bool,
 }
 
 /// Accumulates one reply.
 #[derive(Debug)]
 pub struct Accumulator {
     reply: Reply,
+    dialect: Dialect,
     collect: bool,
     text_bytes: usize,
     malformed: u64,
@@ -103,7 +110,15 @@ impl Accumulator {
     /// Makes an accumulator that keeps text, up to [`MAX_REPLY_BYTES`].
     #[must_use]
     pub fn new() -> Self {
-        Self { reply: Reply::default(), collect: true, text_bytes: 0, malformed: 0, error: false, chat: false }
+        Self {
+            reply: Reply::default(),
+            dialect: Dialect::Chat,
+            collect: true,
+            text_bytes: 0,
+            malformed: 0,
+            error: false,
+            chat: false,
+        }
     }
 
     /// Makes an accumulator that keeps no text: it follows choices, finish reasons, errors and usage only.
@@ -112,8 +127,17 @@ impl Accumulator {
         Self { collect: false, ..Self::new() }
     }
 
+    /// Tells how the reply is written; without, it is of chat.
+    #[must_use]
+    pub fn in_dialect(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
+    }
+
     /// Takes the data of one event of a stream. `[DONE]` is ignored.
     pub fn chunk(&mut self, data: &str) -> Seen {
+        if self.dialect == Dialect::Responses {
+            return self.event_of_response(data);
+        }
         // Nearly every chunk of a stream whose text nobody keeps ends here.
         if !self.collect && self.awaits_one_finish() && quick::tells_nothing_new(data.as_bytes()) {
             self.reply.events += 1;
@@ -124,7 +148,11 @@ impl Accumulator {
 
     /// Takes a whole reply that was not streamed.
     pub fn body(&mut self, json: &[u8]) -> Seen {
-        self.read(&String::from_utf8_lossy(json), |choice| choice.message)
+        let text = String::from_utf8_lossy(json);
+        if self.dialect == Dialect::Responses {
+            return self.whole_response(&text);
+        }
+        self.read(&text, |choice| choice.message)
     }
 
     /// The reply up to now.
@@ -151,7 +179,7 @@ impl Accumulator {
         self.malformed
     }
 
-    /// Whether any chunk had `choices`.
+    /// Whether any chunk had `choices`, or was an event of another dialect that we know.
     #[must_use]
     pub fn is_chat(&self) -> bool {
         self.chat
@@ -185,6 +213,7 @@ impl Accumulator {
             usage: usage.is_some(),
             error: error || chunk.object == Some(Literal(r#""error""#)),
             malformed: false,
+            last: false,
         };
         if let Some(literal) = usage {
             self.reply.usage = Usage::read(literal.0).map(|later| later.after(self.reply.usage)).or(self.reply.usage);
@@ -359,10 +388,14 @@ fn whole(text: &str) -> Span {
 
 /// Reads a string that is short by nature; longer than 1 KiB it is cut.
 fn short(literal: Literal<'_>) -> Option<String> {
-    if !literal.is_string() {
+    short_text(literal.0)
+}
+
+fn short_text(literal: &str) -> Option<String> {
+    if !literal.starts_with('"') {
         return None;
     }
-    let mut text = decode_lossy(literal.0).into_owned();
+    let mut text = decode_lossy(literal).into_owned();
     text.truncate(text.floor_char_boundary(1024));
     Some(text)
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use memchr::memmem;
 
+use super::dialect::Dialect;
 use super::scan::{self, Span};
 use super::text::{decode_lossy, encode_string};
 use crate::base::GatewayError;
@@ -29,11 +30,26 @@ pub fn event(error: &GatewayError) -> Bytes {
     Bytes::from(format!("data: {json}\n\n"))
 }
 
-/// Returns the event that ends a stream which upstream did not finish; no `[DONE]` follows it.
+/// Returns the event that ends a stream which upstream did not finish, as its dialect has errors; what it ends with otherwise does not follow.
+/// `number` is how many events came before it.
 #[must_use]
-pub fn interrupted() -> Bytes {
-    let json = object("upstream ended the stream before it was complete", "upstream_error", None, "stream_interrupted");
-    Bytes::from(format!("data: {json}\n\n"))
+pub fn interrupted(dialect: Dialect, number: u64) -> Bytes {
+    const MESSAGE: &str = "upstream ended the stream before it was complete";
+    const CODE: &str = "stream_interrupted";
+    let json = object(MESSAGE, "upstream_error", None, CODE);
+    Bytes::from(match dialect {
+        Dialect::Chat => format!("data: {json}\n\n"),
+        Dialect::Messages => {
+            let error = format!(r#"{{"type":"error","error":{{"type":"api_error","message":"{MESSAGE}"}}}}"#);
+            format!("event: error\ndata: {error}\n\n")
+        }
+        // OpenAI's own event has its members at the top. Its SDKs take it for an event like others, and raise what has an `error` in it.
+        Dialect::Responses => {
+            let inner = json.strip_prefix(r#"{"error":"#).and_then(|json| json.strip_suffix('}')).unwrap_or("null");
+            let head = format!(r#""type":"error","code":"{CODE}","message":"{MESSAGE}","param":null"#);
+            format!("event: error\ndata: {{{head},\"sequence_number\":{number},\"error\":{inner}}}\n\n")
+        }
+    })
 }
 
 fn object(message: &str, kind: &str, param: Option<&str>, code: &str) -> String {
@@ -152,7 +168,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_stream_is_an_upstream_error() {
-        let text = String::from_utf8(interrupted().to_vec()).unwrap();
+        let text = String::from_utf8(interrupted(Dialect::Chat, 7).to_vec()).unwrap();
         let json: serde_json::Value = serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(json["error"]["type"], "upstream_error");
         assert_eq!(json["error"]["code"], "stream_interrupted");

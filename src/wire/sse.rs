@@ -39,6 +39,8 @@ pub struct Event<'a> {
 pub struct Pending<'a> {
     /// Where it begins in the stream.
     pub start: u64,
+    /// The `event` field, once its line has ended.
+    pub name: Option<&'a str>,
     /// Its data up to now, an unfinished line included; `None` before any data.
     pub data: Option<Cow<'a, [u8]>>,
 }
@@ -164,7 +166,7 @@ impl SseParser {
             (true, None) => Some(Cow::Borrowed(self.data.as_slice())),
             (true, Some(value)) => Some(Cow::Owned([&self.data, value].join(&b'\n'))),
         };
-        Some(Pending { start, data })
+        Some(Pending { start, name: self.name.as_deref(), data })
     }
 
     /// Where the stream stands.
@@ -380,7 +382,7 @@ mod tests {
         let mut parser = SseParser::new();
         let mut rest: &[u8] = b": c\ndata: 1\ndata: 2";
         assert_eq!(parser.next(&mut rest), None);
-        assert_eq!(parser.pending(), Some(Pending { start: 4, data: Some(Cow::Borrowed(b"1\n2")) }));
+        assert_eq!(parser.pending(), Some(Pending { start: 4, name: None, data: Some(Cow::Borrowed(b"1\n2")) }));
         assert_eq!(parser.position(), Position::InLine);
         let mut rest: &[u8] = b"\r";
         assert_eq!(parser.next(&mut rest), None);

@@ -1,6 +1,7 @@
 //! What a relay learns of the stream that passes it.
 
 use super::{StreamEnd, Verdict};
+use crate::wire::Dialect;
 use crate::wire::delta::{Accumulator, Seen};
 
 /// Follows a stream: its reply, and whether it came to its end.
@@ -8,12 +9,14 @@ use crate::wire::delta::{Accumulator, Seen};
 pub(super) struct Books {
     pub(super) reply: Accumulator,
     done: bool,
+    /// Events with data that came.
+    pub(super) events: u64,
 }
 
 impl Books {
-    pub(super) fn new(collect: bool) -> Self {
+    pub(super) fn new(dialect: Dialect, collect: bool) -> Self {
         let reply = if collect { Accumulator::new() } else { Accumulator::light() };
-        Self { reply, done: false }
+        Self { reply: reply.in_dialect(dialect), done: false, events: 0 }
     }
 
     /// Books the data of one event.
@@ -22,10 +25,13 @@ impl Books {
             self.done();
             return Seen::default();
         }
-        match std::str::from_utf8(data) {
+        self.events += 1;
+        let seen = match std::str::from_utf8(data) {
             Ok(text) => self.reply.chunk(text),
             Err(_) => self.reply.chunk(&String::from_utf8_lossy(data)),
-        }
+        };
+        self.done |= seen.last;
+        seen
     }
 
     /// Books that upstream said the stream is over.

@@ -6,6 +6,7 @@ use crate::wire::delta::{is_filled, says_something};
 use crate::wire::fault::upstream_error;
 use crate::wire::scan::{self, Span};
 use crate::wire::sse::SseParser;
+use crate::wire::text::decode_lossy;
 
 /// What a stream begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +56,32 @@ fn classify(data: &[u8]) -> FirstEvent {
     }
     let whole = Span::new(0, text.len());
     match scan::member(text, whole, "choices") {
-        None => FirstEvent::Other,
+        None => of_response(text, whole),
         Some(choices) if scan::elements(text, choices).any(|c| has_content(text, c)) => FirstEvent::Content,
         Some(_) => FirstEvent::RoleOnly,
     }
+}
+
+/// An event of OpenAI's responses: those that only say that it was taken on hold nothing.
+fn of_response(text: &str, whole: Span) -> FirstEvent {
+    match scan::member(text, whole, "type").map(|kind| kind.of(text).trim_matches('"')) {
+        Some("response.created" | "response.queued" | "response.in_progress") => FirstEvent::RoleOnly,
+        Some("error") => FirstEvent::Error(said(text, whole)),
+        Some("response.failed") => {
+            let error = scan::member(text, whole, "response").and_then(|it| scan::member(text, it, "error"));
+            FirstEvent::Error(error.map(|error| said(text, error)).unwrap_or_default())
+        }
+        Some(kind) if kind.starts_with("response.") => FirstEvent::Content,
+        _ => FirstEvent::Other,
+    }
+}
+
+fn said(text: &str, error: Span) -> UpstreamError {
+    let word = |key| {
+        let literal = scan::member(text, error, key)?.of(text);
+        literal.starts_with('"').then(|| decode_lossy(literal).into_owned())
+    };
+    UpstreamError { message: word("message").unwrap_or_default(), kind: word("type"), code: word("code") }
 }
 
 fn has_content(text: &str, choice: Span) -> bool {

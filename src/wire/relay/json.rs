@@ -5,8 +5,8 @@ use memchr::memmem;
 use serde_json::value::RawValue;
 
 use super::{StreamEnd, Verdict};
-use crate::wire::Usage;
 use crate::wire::delta::{Accumulator, Reply};
+use crate::wire::{Dialect, Usage};
 
 /// Of a body that is longer than its copy may be, so much of its end is kept, in bytes: what was used stands there.
 const TAIL_BYTES: usize = 64 * 1024;
@@ -26,6 +26,7 @@ pub struct JsonRelay {
     tail: Vec<u8>,
     limit: usize,
     light: bool,
+    dialect: Dialect,
     verdict: Verdict,
     reply: Reply,
 }
@@ -43,6 +44,7 @@ impl JsonRelay {
             tail: Vec::new(),
             limit: collect_limit,
             light: false,
+            dialect: Dialect::Chat,
             verdict: Verdict::Open,
             reply: Reply::default(),
         }
@@ -59,6 +61,13 @@ impl JsonRelay {
     #[must_use]
     pub fn without_text(mut self) -> Self {
         self.light = true;
+        self
+    }
+
+    /// Tells how the body is written; without, it is of chat.
+    #[must_use]
+    pub fn in_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
         self
     }
 
@@ -90,7 +99,8 @@ impl JsonRelay {
         let copy = self.copy.take();
         self.verdict = if whole { Verdict::Complete } else { Verdict::Cut };
         if let Some(copy) = copy {
-            let mut books = if self.light { Accumulator::light() } else { Accumulator::new() };
+            let books = if self.light { Accumulator::light() } else { Accumulator::new() };
+            let mut books = books.in_dialect(self.dialect);
             let seen = books.body(&copy);
             self.reply = books.into_reply();
             if seen.error {

@@ -7,17 +7,19 @@ use super::watch::{Fate, MAX_HELD_BYTES, UsageWatch};
 use super::{StreamEnd, Verdict};
 use crate::wire::delta::{Reply, Seen};
 use crate::wire::sse::{Event, Pending, Position, SseParser};
-use crate::wire::{Usage, fault};
+use crate::wire::{Dialect, Usage, fault};
 
-/// The most bytes that are held from `[DONE]` on; beyond that holding ends and all passes.
-const MAX_END_BYTES: usize = 1024 * 1024;
+/// The most bytes that are held from the end of a stream on; beyond that holding ends and all passes.
+pub(super) const MAX_END_BYTES: usize = 1024 * 1024;
 
 /// What a [`StreamRelay`] does beside passing bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayOptions {
     /// Take out the usage event: we asked for it, the client did not.
     pub withhold_usage: bool,
-    /// Hold `[DONE]` and all behind it for [`StreamRelay::take_held`].
+    /// How the stream is written.
+    pub dialect: Dialect,
+    /// Hold `[DONE]`, or the last event of another dialect, and all behind it for [`StreamRelay::take_held`].
     pub hold_end: bool,
     /// Keep the reply's text.
     pub collect: bool,
@@ -35,7 +37,7 @@ pub struct StreamRelay {
     passes: bool,
     /// A withheld event ended in CR: an LF that comes next belongs to it.
     swallow_lf: bool,
-    /// `[DONE]` came and all from there on is held.
+    /// `[DONE]`, or the last event of another dialect, came and all from there on is held.
     ending: bool,
     /// More than [`MAX_END_BYTES`] followed `[DONE]`: nothing is looked at any more.
     given_up: bool,
@@ -79,7 +81,7 @@ impl StreamRelay {
         Self {
             options,
             parser: SseParser::new(),
-            books: Books::new(options.collect),
+            books: Books::new(options.dialect, options.collect),
             hold: Hold::default(),
             verdict: Verdict::Open,
             passes: false,
@@ -156,12 +158,13 @@ impl StreamRelay {
                 Position::LineStart => b"\n",
                 Position::BehindCr | Position::InLine => b"\n\n",
             };
-            return [Bytes::from_static(close), fault::interrupted()].into_iter().filter(|b| !b.is_empty()).collect();
+            let error = fault::interrupted(self.options.dialect, self.books.events);
+            return [Bytes::from_static(close), error].into_iter().filter(|b| !b.is_empty()).collect();
         }
         if self.options.withhold_usage && is_usage(last) { Vec::new() } else { held }
     }
 
-    /// Takes what was held from `[DONE]` on, to be passed when the exchange is recorded; empty when there is nothing.
+    /// Takes what was held from the last event on, to be passed when the exchange is recorded; empty when there is nothing.
     pub fn take_held(&mut self) -> Bytes {
         if !self.ending {
             return Bytes::new();
@@ -169,7 +172,7 @@ impl StreamRelay {
         join(self.hold.take())
     }
 
-    /// Whether `[DONE]` came and is held: upstream has nothing more to say.
+    /// Whether the last event came and is held: upstream has nothing more to say.
     #[must_use]
     pub fn holds_end(&self) -> bool {
         self.ending
@@ -315,7 +318,7 @@ fn join(frames: Vec<Bytes>) -> Bytes {
 
 fn fate(options: RelayOptions, event: &Event<'_>, seen: Seen) -> Fate {
     let len = event.range.end - event.range.start;
-    if options.hold_end && event.data.is_some_and(is_done) {
+    if options.hold_end && (seen.last || event.data.is_some_and(is_done)) {
         Fate::End
     } else if options.withhold_usage && is_usage(seen) && len <= MAX_HELD_BYTES as u64 {
         Fate::Withhold

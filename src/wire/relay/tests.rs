@@ -2,12 +2,13 @@
 
 mod first_events;
 mod json_bodies;
+mod responses;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::Usage;
+use crate::wire::{Dialect, Usage};
 
 const ROLE: &str =
     r#"data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#;
@@ -20,8 +21,9 @@ const FILTER: &str = r#"data: {"choices":[],"prompt_filter_results":[{"usage":{}
 const ERROR: &str = r#"data: {"error":{"message":"overloaded","type":"server_error","code":529}}"#;
 const DONE: &str = "data: [DONE]";
 
-const ALL: RelayOptions = RelayOptions { withhold_usage: true, hold_end: true, collect: true };
-const NONE: RelayOptions = RelayOptions { withhold_usage: false, hold_end: false, collect: false };
+const ALL: RelayOptions = RelayOptions { dialect: Dialect::Chat, withhold_usage: true, hold_end: true, collect: true };
+const NONE: RelayOptions =
+    RelayOptions { dialect: Dialect::Chat, withhold_usage: false, hold_end: false, collect: false };
 const WITHHOLD: RelayOptions = RelayOptions { withhold_usage: true, ..NONE };
 const HOLD: RelayOptions = RelayOptions { hold_end: true, ..NONE };
 
@@ -69,7 +71,7 @@ fn at_every_place(options: RelayOptions, stream: &str, how: StreamEnd) -> Outcom
 }
 
 fn error_event() -> String {
-    text([crate::wire::fault::interrupted()])
+    text([crate::wire::fault::interrupted(Dialect::Chat, 0)])
 }
 
 /// entrius/gittensor#1749, BerriAI/litellm#5632, gpustack/gpustack#6155, envoyproxy/ai-gateway#2162: alone, in one write with
@@ -385,6 +387,7 @@ fn read(stream: &str) -> Vec<Option<String>> {
 
 fn options() -> impl Strategy<Value = RelayOptions> {
     (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(withhold_usage, hold_end, collect)| RelayOptions {
+        dialect: Dialect::Chat,
         withhold_usage,
         hold_end,
         collect,

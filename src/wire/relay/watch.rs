@@ -3,7 +3,8 @@
 use memchr::memmem;
 
 use super::books::{is_done, may_be_done};
-use super::stream::RelayOptions;
+use super::stream::{MAX_END_BYTES, RelayOptions};
+use crate::wire::Dialect;
 use crate::wire::scan::{self, Span};
 use crate::wire::sse::Pending;
 
@@ -16,7 +17,7 @@ pub(super) enum Fate {
     Pass,
     /// It is the usage event, or may still become it.
     Withhold,
-    /// It is `[DONE]`.
+    /// It is the last one.
     End,
 }
 
@@ -36,13 +37,15 @@ impl UsageWatch {
         {
             return Fate::End;
         }
-        if len > MAX_HELD_BYTES {
+        let last = options.hold_end.then(|| last_event(options.dialect, pending)).flatten();
+        // What is known to be the last event may be large: most dialects repeat the whole answer in it.
+        if len > if last == Some(true) { MAX_END_BYTES } else { MAX_HELD_BYTES } {
             return Fate::Pass;
         }
         let Some(data) = &pending.data else {
             return Fate::Withhold;
         };
-        let may_be_end = options.hold_end && may_be_done(data);
+        let may_be_end = options.hold_end && (last.unwrap_or(true) || may_be_done(data));
         let may_be_usage = options.withhold_usage && self.may_be_usage(data);
         if may_be_end || may_be_usage { Fate::Withhold } else { Fate::Pass }
     }
@@ -67,6 +70,32 @@ impl UsageWatch {
         self.from = self.from.max(data.len().saturating_sub(KEY.len() - 1));
         true
     }
+}
+
+/// Whether an unfinished event is the last of its stream, by its name or else its `type`; `None` when that is not known yet.
+fn last_event(dialect: Dialect, pending: &Pending<'_>) -> Option<bool> {
+    if dialect == Dialect::Chat {
+        return Some(false);
+    }
+    if let Some(name) = pending.name {
+        return Some(dialect.is_last_event(name));
+    }
+    kind_of(pending.data.as_deref()?).map(|kind| dialect.is_last_event(kind))
+}
+
+/// The `type` of an object that is still coming, where that is its first member, as nearly all servers have it.
+fn kind_of(data: &[u8]) -> Option<&str> {
+    let data = data.trim_ascii_start();
+    let [b'{', inside @ ..] = data else {
+        return data.first().map(|_| "");
+    };
+    let inside = inside.trim_ascii_start();
+    let Some(after) = inside.strip_prefix(br#""type""#) else {
+        return None;
+    };
+    let value = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+    let end = memchr::memchr(b'"', value)?;
+    std::str::from_utf8(&value[..end]).ok()
 }
 
 enum Opening {
