@@ -4,6 +4,8 @@
 //! written to the store by the outbox, together with the exchange they came up with; here they go into the
 //! cache at once, for the next request of a tool loop.
 
+mod handed;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +33,7 @@ pub struct States {
     cache: Cache<StateKey, Arc<TurnState>>,
     absent: Cache<StateKey, ()>,
     epochs: Cache<Scope, i64>,
+    names: handed::Names,
 }
 
 impl fmt::Debug for States {
@@ -51,6 +54,7 @@ impl States {
             cache: Cache::builder().max_capacity(CACHE_BYTES).weigher(weigh).support_invalidation_closures().build(),
             absent: Cache::builder().max_capacity(MAX_ABSENT).time_to_live(ABSENT_TTL).build(),
             epochs: Cache::builder().max_capacity(MAX_EPOCHS).time_to_live(EPOCH_TTL).build(),
+            names: handed::Names::new(),
         }
     }
 
@@ -99,6 +103,8 @@ impl States {
     pub fn forget(&self, scope: &Scope) {
         self.epochs.invalidate(scope);
         let scope = scope.clone();
+        let same = scope.clone();
+        self.names.forget(move |name| name.scope == same);
         // Fails only without `support_invalidation_closures`, which `new` sets.
         if self.cache.invalidate_entries_if(move |key, _| key.scope == scope).is_err() {
             self.cache.invalidate_all();

@@ -136,7 +136,8 @@ macro_rules! contract_suite {
                       a_cut_that_was_settled_stays_so
                       a_settled_cut_keeps_its_summary_and_lives_on_while_it_is_used
                       what_was_summed_up_before_an_erasure_is_not_kept_after_it
-                      the_sweep_takes_digests_that_have_run_out }
+                      the_sweep_takes_digests_that_have_run_out
+                      a_response_is_found_where_it_was_handed_out_and_nowhere_else }
             targets { a_target_is_found_as_it_was_put_with_the_next_revision
                       a_target_of_another_revision_is_not_overwritten
                       of_very_many_targets_the_oldest_are_forgotten }

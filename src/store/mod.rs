@@ -25,9 +25,9 @@ pub use budgets::{BudgetStore, BudgetTotal, BudgetUse};
 pub use error::StoreError;
 pub use knowledge::{KnowledgeStore, PutDocument, Shelf, ShelfLimits};
 pub use types::{
-    Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, JobFailure, KeyHash, LearnOutcome,
-    Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, Signal, StateKey, StoredKey, TargetRecord,
-    TurnState,
+    Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, HandedOut, JobFailure, KeyHash,
+    LearnOutcome, Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, Signal, StateKey, StoredKey,
+    TargetRecord, TurnState,
 };
 pub use unreachable::Unreachable;
 pub use upkeep::{Audit, Audited, Change, Changed, Forgetting, Forgotten, SubjectUse};
@@ -201,6 +201,13 @@ pub trait StateStore: Send + Sync {
     /// summaries that there is, or none. It then holds until `cut.expires_at`, for everyone. `None`, and nothing is settled, when the
     /// scope was erased since `cut.epoch`.
     async fn settle_cut(&self, cut: &Cut<'_>, now: Time) -> Result<Option<Settled>, StoreError>;
+
+    /// Notes that a response was handed out. Nothing happens when all of the scope was erased meanwhile.
+    async fn hand_out(&self, handed: &HandedOut) -> Result<(), StoreError>;
+
+    /// Returns what was shown with a response, or an item of one, that was handed out in this scope; `None` when none of that name was, or
+    /// it was too long ago.
+    async fn handed_out(&self, key: &StateKey, now: Time) -> Result<Option<Option<TurnState>>, StoreError>;
 }
 
 /// Scopes as such.

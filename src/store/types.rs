@@ -76,6 +76,21 @@ pub struct Cut<'a> {
     pub expires_at: Time,
 }
 
+/// A response that upstream keeps, and that a client may go on from by its name.
+#[derive(Clone, Debug)]
+pub struct HandedOut {
+    /// To whom.
+    pub scope: Scope,
+    /// The scope's epoch when the exchange began, where what was shown is kept along.
+    pub epoch: Option<i64>,
+    /// The states that its name stands for, its own first, then those of the items in it.
+    pub names: Vec<Hash>,
+    /// What was shown with it.
+    pub shown: Option<TurnState>,
+    /// Until when it may be gone on from.
+    pub expires_at: Time,
+}
+
 /// What was settled for a cut: the summary in its digest; none = the extract alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

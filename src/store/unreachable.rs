@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use super::{
     Audit, Audited, Change, ChangeStore, Claim, Claimed, Cut, Depth, EpisodeFilter, EpisodeStore, Erased,
-    ExchangeStore, FactFilter, FactStore, Finished, Forgetting, Forgotten, JobFailure, KeyHash, KeyStore, LearnOutcome,
-    Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Settled, Shown, StateKey, StateStore,
-    StoreError, StoredKey, SubjectUse, TargetRecord, TargetStore, TurnState, UpkeepStore,
+    ExchangeStore, FactFilter, FactStore, Finished, Forgetting, Forgotten, HandedOut, JobFailure, KeyHash, KeyStore,
+    LearnOutcome, Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Settled, Shown,
+    StateKey, StateStore, StoreError, StoredKey, SubjectUse, TargetRecord, TargetStore, TurnState, UpkeepStore,
 };
 use super::{BudgetStore, BudgetTotal, BudgetUse};
 use super::{
@@ -147,6 +147,14 @@ impl StateStore for Unreachable {
     }
 
     async fn settle_cut(&self, _: &Cut<'_>, _: Time) -> Result<Option<Settled>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn hand_out(&self, _: &HandedOut) -> Result<(), StoreError> {
+        self.unavailable()
+    }
+
+    async fn handed_out(&self, _: &StateKey, _: Time) -> Result<Option<Option<TurnState>>, StoreError> {
         self.unavailable()
     }
 }

@@ -5,7 +5,7 @@ use crate::base::Time;
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
 use crate::memory::Scope;
-use crate::store::{Cut, Settled, StateKey, Store};
+use crate::store::{Cut, HandedOut, Settled, StateKey, Store};
 
 fn until() -> Time {
     NOW.plus_seconds(3600)
@@ -85,4 +85,31 @@ pub(crate) async fn the_sweep_takes_digests_that_have_run_out(store: &dyn Store)
     assert_eq!(store.sweep(NOW, NOW, 10).await.unwrap(), 0);
     assert_eq!(store.sweep(until(), NOW, 1).await.unwrap(), 1);
     assert_eq!(store.sweep(until(), NOW, 10).await.unwrap(), 1);
+}
+
+/// Issue 7: a `previous_response_id` of another key.
+pub(crate) async fn a_response_is_found_where_it_was_handed_out_and_nowhere_else(store: &dyn Store) {
+    let (_, shown) = state(&scope("ann"), 1, 0);
+    let handed = HandedOut {
+        scope: scope("ann"),
+        epoch: Some(0),
+        names: vec![[1; 32], [2; 32]],
+        shown: Some(shown.clone()),
+        expires_at: until(),
+    };
+    store.hand_out(&handed).await.unwrap();
+    store.hand_out(&handed).await.unwrap();
+    let found = async |subject: &str, name: u8, now| {
+        let key = StateKey { scope: scope(subject), prefix: [name; 32] };
+        store.handed_out(&key, now).await.unwrap()
+    };
+    assert_eq!(found("ann", 1, NOW).await, Some(Some(shown)));
+    assert_eq!(found("ann", 2, NOW).await, Some(None));
+    assert_eq!(found("ann", 3, NOW).await, None);
+    assert_eq!(found("bob", 1, NOW).await, None);
+    assert_eq!(found("ann", 1, until()).await, None);
+    store.erase(&scope("ann"), NOW).await.unwrap();
+    assert_eq!(found("ann", 1, NOW).await, None);
+    store.hand_out(&handed).await.unwrap();
+    assert_eq!(found("ann", 1, NOW).await, None, "it was from before the erasure");
 }

@@ -14,7 +14,7 @@ use crate::base::Time;
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
 use crate::memory::Scope;
-use crate::store::{Cut, Settled, StateKey, StateStore, StoreError, TurnState};
+use crate::store::{Cut, HandedOut, Settled, StateKey, StateStore, StoreError, TurnState};
 
 const READ: &str = "
     SELECT t.body FROM turn_states t JOIN scopes s ON s.id = t.scope
@@ -45,6 +45,16 @@ const SETTLE: &str = "
 /// The summary in use lives as long as the cut, since the next one builds on it.
 const PROLONG: &str = "
     UPDATE digests SET expires_at = max(expires_at, ?3) WHERE scope = ?1 AND kind = 'summary' AND prefix = ?2";
+
+/// The first name has the body.
+const HAND_OUT: &str = "
+    INSERT INTO digests (scope, kind, prefix, expires_at, body)
+    SELECT ?1, 'response', unhex(j.value), ?3, CASE j.key WHEN 0 THEN ?4 ELSE 'null' END FROM json_each(?2) j WHERE true
+    ON CONFLICT (scope, kind, prefix) DO UPDATE SET expires_at = excluded.expires_at, body = excluded.body";
+
+const HANDED_OUT: &str = "
+    SELECT d.body FROM digests d JOIN scopes s ON s.id = d.scope
+    WHERE s.key = ?1 AND d.kind = 'response' AND d.prefix = ?2 AND d.expires_at > ?3";
 
 #[async_trait]
 impl StateStore for SqliteStore {
@@ -131,6 +141,37 @@ impl StateStore for SqliteStore {
         }
         commit(tx).await?;
         Ok(Some(settled))
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "hand_out"))]
+    async fn hand_out(&self, handed: &HandedOut) -> Result<(), StoreError> {
+        let names: Vec<_> = handed.names.iter().map(|name| hex(name)).collect();
+        let mut tx = self.begin().await?;
+        let row = ensure_one(&mut tx, &handed.scope).await?;
+        if handed.epoch.is_some_and(|epoch| row.epoch != epoch) {
+            return Ok(());
+        }
+        sqlx::query(HAND_OUT)
+            .bind(row.id)
+            .bind(rows(&names))
+            .bind(handed.expires_at.0)
+            .bind(json(&handed.shown))
+            .execute(&mut *tx)
+            .await
+            .map_err(driver("note a response"))?;
+        commit(tx).await
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "handed_out"))]
+    async fn handed_out(&self, name: &StateKey, now: Time) -> Result<Option<Option<TurnState>>, StoreError> {
+        let body: Option<String> = sqlx::query_scalar(HANDED_OUT)
+            .bind(&key(&name.scope)[..])
+            .bind(&name.prefix[..])
+            .bind(now.0)
+            .fetch_optional(&self.read)
+            .await
+            .map_err(driver("look for a response"))?;
+        body.map(|body| parse("digests", &hex(&name.prefix), &body)).transpose()
     }
 }
 
