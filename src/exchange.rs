@@ -298,6 +298,19 @@ pub struct Call {
     pub reserved: ReservedTokens,
     /// What was sent on of it.
     pub progress: Progress,
+    /// What was shown with the response that it goes on from, where upstream keeps the conversation.
+    pub continues: Option<Continues>,
+}
+
+/// What a conversation goes on from that upstream keeps: what was shown with the response before.
+#[derive(Clone, Debug)]
+pub struct Continues {
+    /// The profile block; empty = none.
+    pub profile: Arc<str>,
+    /// The facts that it rests on.
+    pub profile_facts: Vec<FactId>,
+    /// Revision of the scope at which it was made.
+    pub revision: i64,
 }
 
 /// What was sent on of a request, as far as it came: written by whoever sends, read when the exchange ends, at whatever point.

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     NotFound,
     /// No such model, or one that this key may not use.
     ModelNotFound,
+    /// No response, or item of one, of this name that this key may go on from.
+    NoSuchResponse,
     /// The path exists, the method does not.
     MethodNotAllowed,
     /// The object was changed by someone else in between.
@@ -54,7 +56,8 @@ impl ErrorKind {
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
-            Self::BadRequest | Self::ContextLength => 400,
+            // As OpenAI answers; clients go by the code.
+            Self::BadRequest | Self::ContextLength | Self::NoSuchResponse => 400,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,
             Self::NotFound | Self::ModelNotFound => 404,
@@ -82,6 +85,7 @@ impl ErrorKind {
             | Self::ContextLength
             | Self::NotFound
             | Self::ModelNotFound
+            | Self::NoSuchResponse
             | Self::MethodNotAllowed
             | Self::Conflict
             | Self::UploadTimeout
@@ -109,6 +113,7 @@ impl ErrorKind {
             Self::Forbidden => "permission_denied",
             Self::NotFound => "not_found",
             Self::ModelNotFound => "model_not_found",
+            Self::NoSuchResponse => "previous_response_not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::Conflict => "conflict",
             Self::UploadTimeout => "request_timeout",

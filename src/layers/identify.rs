@@ -56,7 +56,20 @@ impl Stage<Decoded> for Identify {
         };
         let progress = Progress::default();
         let reserved = None;
-        Ok(Call { stamp, principal, credential, headers, payload, identity, policy, budget_header, reserved, progress })
+        let continues = None;
+        Ok(Call {
+            stamp,
+            principal,
+            credential,
+            headers,
+            payload,
+            identity,
+            policy,
+            budget_header,
+            reserved,
+            progress,
+            continues,
+        })
     }
 }
 

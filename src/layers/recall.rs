@@ -12,7 +12,7 @@ use super::stage::Stage;
 use crate::base::{GatewayError, Time};
 use crate::context::{self, Earlier, Notes, Pinned};
 use crate::conversation::{self, Chain, fence};
-use crate::exchange::{self, Call, Funded, MemoryOutcome, Recalled, Why};
+use crate::exchange::{self, Call, Continues, Funded, MemoryOutcome, Recalled, Why};
 use crate::memory::{RecalledPassage, Recollection, Scope, Sensitivity};
 use crate::recall::{self, Exclude, Knowledge, Passages, Query, Questions, Said};
 use crate::states::States;
@@ -145,6 +145,12 @@ impl Recall {
             return Ok(exchange::Recall { epoch, ..without(MemoryOutcome::Skipped("off"), Some(Arc::clone(chain))) });
         }
         let Some(newest) = chat.newest_user() else {
+            // The tool loop of a conversation that upstream keeps: there stands the recollection, but each request brings its instructions.
+            if let Some(shown) = call.continues.as_ref().map(|before| shown_with(before, now))
+                && self.still_shown(call, scope, &shown, now).await?
+            {
+                return Ok(pinned(&shown, Vec::new(), chain, epoch));
+            }
             return Ok(exchange::Recall {
                 epoch,
                 ..without(MemoryOutcome::Skipped("no-user-message"), Some(Arc::clone(chain)))
@@ -162,7 +168,7 @@ impl Recall {
         }
         let kept = match chain.previous_turn() {
             Some(prefix) => self.states.get(&state(prefix), now).await?,
-            None => None,
+            None => call.continues.as_ref().map(|before| Arc::new(shown_with(before, now))),
         };
         let mut scopes = vec![scope.clone()];
         scopes.extend(call.identity.also_read.iter().cloned());
@@ -287,6 +293,20 @@ impl Stage<Funded<Reservation>> for Recall {
         let recall = self.ask(&call).instrument(span.clone()).await;
         span.record("backstory.outcome", outcome_label(&recall).text());
         Ok(Recalled { call, reservation, recall: Arc::new(recall) })
+    }
+}
+
+/// The state of a turn that goes on from a response: its profile, all else stands upstream.
+fn shown_with(before: &Continues, now: Time) -> TurnState {
+    TurnState {
+        profile: Arc::clone(&before.profile),
+        profile_facts: before.profile_facts.clone(),
+        recollection: Arc::from(""),
+        facts: before.profile_facts.clone(),
+        episodes: Vec::new(),
+        passages: Vec::new(),
+        revision: before.revision,
+        expires_at: now,
     }
 }
 

@@ -14,30 +14,36 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
+use tokio_util::task::TaskTracker;
 use tower::{Layer, Service};
 
 use super::body::ReplyBody;
 use super::books::{self, Course, Figures, Past};
+use super::continued::scope_of;
 use super::reserve::{Booking, Reservation};
 use super::tee::{Tee, TeeOptions};
 use super::turn::{self, Answered, Ended};
 use crate::access::{Running, Standing};
 use crate::base::{Clock, GatewayError};
 use crate::context::{Common, Fitted, Trails};
+use crate::conversation;
 use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
 use crate::jobs::Committed;
 use crate::states::States;
-use crate::store::{StateKey, TurnState};
+use crate::store::{HandedOut, StateKey, TurnState};
 use crate::telemetry::{Metrics, PromptPart, PromptTurn};
 use crate::tokens::Counter;
 use crate::upstream::{Learned, Reported, UpstreamBody};
-use crate::wire::{Reply, Usage, Verdict};
+use crate::wire::{ChatRequest, Dialect, Reply, Usage, Verdict};
 
 const EXCHANGE: HeaderName = HeaderName::from_static("x-backstory-exchange");
 const TARGET: HeaderName = HeaderName::from_static("x-backstory-target");
 const MEMORY: HeaderName = HeaderName::from_static("x-backstory-memory");
 const CONTEXT: HeaderName = HeaderName::from_static("x-backstory-context");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// How long a response may be gone on from, in seconds: 30 days, as OpenAI keeps them.
+const KEPT_SECONDS: i64 = 30 * 24 * 3600;
 
 /// Tees replies. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -55,6 +61,8 @@ impl Record {
 pub struct RecordSettings {
     /// Conversation states, for the next request of a tool loop.
     pub states: Arc<States>,
+    /// On which is written what must not be waited for.
+    pub tasks: TaskTracker,
     /// How the last request of each conversation was sent: tells how much of its prompt the next one repeats.
     pub trails: Arc<Trails>,
     /// Tells when an exchange ended.
@@ -207,6 +215,9 @@ impl Outcome {
         if let Some(usage) = ending.and_then(|ending| ending.reply.usage) {
             self.learn(usage);
         }
+        if let Some(ending) = ending {
+            self.hand_out(ending.reply);
+        }
         // No target answered, or with an error: that is not worth remembering.
         let remembered = matches!(course, Course::Reply(_) | Course::Gone);
         // Without a place in the outbox nobody keeps what would be put together here, but for the books.
@@ -233,7 +244,7 @@ impl Outcome {
     fn learn(&self, usage: Usage) {
         let Some(answered) = &self.answered else { return };
         let (target, report) = (answered.target.as_str(), &answered.fitted.report);
-        if let Some(estimate) = report.sent {
+        if let Some(estimate) = report.sent.filter(|_| report.partial.is_none()) {
             self.shared.metrics.observe_token_estimate(estimate as u64, usage.prompt_tokens);
         }
         if let Some(request) = self.call.payload.chat() {
@@ -291,6 +302,8 @@ impl Outcome {
             self.answered = Some(Answered { fitted, target, memory, context });
         }
         let options = TeeOptions {
+            dialect: self.call.payload.chat().map(ChatRequest::dialect).unwrap_or_default(),
+            named: self.is_kept_upstream(),
             sse,
             // What is held back at the end waits for what has to be durable.
             record: self.records(),
@@ -310,6 +323,43 @@ impl Outcome {
         if let Some(common) = self.shared.trails.follow(target, trail) {
             observe(&self.shared.metrics, &common);
         }
+    }
+
+    /// Whether upstream keeps the answer, so that a later request may go on from it by its name.
+    fn is_kept_upstream(&self) -> bool {
+        let responses = self.call.payload.chat().filter(|chat| chat.dialect() == Dialect::Responses);
+        responses.is_some_and(|chat| chat.get("store") != Some("false"))
+    }
+
+    /// Notes to whom an answer was handed out that upstream keeps, and what was shown with it.
+    fn hand_out(&self, reply: &Reply) {
+        let Some(id) = reply.id.as_ref().filter(|_| self.is_kept_upstream()) else {
+            return;
+        };
+        let scope = scope_of(&self.call);
+        let memory = self.call.identity.memory;
+        // Kept for longer than the request, so only where something may be kept.
+        let shown = self.answered.as_ref().filter(|_| memory.read && memory.write && self.recall.chain.is_some());
+        let expires_at = self.call.stamp.at.plus_seconds(KEPT_SECONDS);
+        let shown = shown.map(|answered| TurnState {
+            profile: Arc::clone(&answered.fitted.profile),
+            profile_facts: self.recall.profile_facts.clone(),
+            recollection: Arc::from(""),
+            facts: Vec::new(),
+            episodes: Vec::new(),
+            passages: Vec::new(),
+            revision: self.recall.revision,
+            expires_at,
+        });
+        let names = std::iter::once(id).chain(&reply.items);
+        let handed = HandedOut {
+            names: names.map(|name| conversation::after_response(&scope, name)).collect(),
+            epoch: shown.is_some().then_some(self.recall.epoch),
+            scope,
+            shown,
+            expires_at,
+        };
+        self.shared.states.hand_out(handed, &self.shared.tasks);
     }
 
     /// Whether the end of this exchange goes into the outbox with something to learn from.
@@ -397,6 +447,9 @@ pub fn context_header(fitted: &Fitted) -> Option<String> {
     let mut text = format!("counted={counted}; sent={sent}; cut={}", report.cut);
     if let Some(budget) = report.budget {
         text.push_str(&format!("; budget={budget}"));
+    }
+    if let Some(member) = report.partial {
+        text.push_str(&format!("; partial={member}"));
     }
     Some(text)
 }

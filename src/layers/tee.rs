@@ -17,7 +17,7 @@ use crate::access::Running;
 use crate::jobs::Committed;
 use crate::telemetry::{Held, Metrics};
 use crate::upstream::UpstreamBody;
-use crate::wire::{JsonRelay, RelayOptions, StreamEnd, StreamRelay, Verdict};
+use crate::wire::{Dialect, JsonRelay, RelayOptions, StreamEnd, StreamRelay, Verdict};
 
 /// Of a reply that is not streamed, so much is kept to be read, in bytes; of a longer one its usage.
 const COLLECT_BYTES: usize = 4 * 1024 * 1024;
@@ -25,10 +25,14 @@ const COLLECT_BYTES: usize = 4 * 1024 * 1024;
 /// How one reply is to be passed on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TeeOptions {
+    /// How it is written.
+    pub(super) dialect: Dialect,
     /// It is an event stream.
     pub(super) sse: bool,
     /// There is something to learn from it: its end waits for the outbox.
     pub(super) record: bool,
+    /// It can be gone on from by its name: its end waits until that is noted.
+    pub(super) named: bool,
     /// Someone wants to know what upstream counted.
     pub(super) books: bool,
     /// The usage event was asked for by us alone.
@@ -82,13 +86,15 @@ impl Tee {
     ) -> Self {
         let relay = if options.sse {
             Relay::Stream(Box::new(StreamRelay::new(RelayOptions {
+                dialect: options.dialect,
                 withhold_usage: options.withhold_usage,
-                hold_end: options.record,
+                hold_end: options.record || options.named,
                 collect: options.record,
             })))
         } else {
-            let limit = if options.record || options.books { COLLECT_BYTES } else { 0 };
-            let relay = JsonRelay::new(options.record, limit).with_content_length(upstream.remaining());
+            let limit = if options.record || options.named || options.books { COLLECT_BYTES } else { 0 };
+            let relay = JsonRelay::new(options.record || options.named, limit);
+            let relay = relay.with_content_length(upstream.remaining()).in_dialect(options.dialect);
             Relay::Json(Box::new(if options.record { relay } else { relay.without_text() }))
         };
         Self {

@@ -25,6 +25,7 @@ use crate::base::{GatewayError, RequestId};
 use crate::exchange::Kind;
 use crate::layers::{ReplyBody, respond};
 use crate::telemetry::{HandshakeFailure, Held, Listener, Metrics};
+use crate::wire::Dialect;
 
 /// Everything behind one listener. Cheap to clone.
 ///
@@ -49,6 +50,7 @@ struct Shared {
 
 struct Direct {
     chat: Gateway<Incoming>,
+    responses: Gateway<Incoming>,
     embeddings: Gateway<Incoming>,
 }
 
@@ -110,7 +112,11 @@ impl Shared {
         let stack = |kind| gateway(app, kind, app.upstream.clone());
         let (direct, router, loopback_only) = match of {
             Listener::Data => {
-                let direct = Direct { chat: stack(Kind::CHAT), embeddings: stack(Kind::Embeddings) };
+                let direct = Direct {
+                    chat: stack(Kind::CHAT),
+                    responses: stack(Kind::Chat(Dialect::Responses)),
+                    embeddings: stack(Kind::Embeddings),
+                };
                 (Some(direct), routes::data(app), app.settings.loopback_only)
             }
             Listener::Admin => (None, routes::admin(app), app.settings.admin_loopback_only),
@@ -131,6 +137,7 @@ impl Shared {
         }
         let direct = match (&self.direct, request.method(), request.uri().path()) {
             (Some(direct), &Method::POST, "/v1/chat/completions") => Some(&direct.chat),
+            (Some(direct), &Method::POST, "/v1/responses") => Some(&direct.responses),
             (Some(direct), &Method::POST, "/v1/embeddings") => Some(&direct.embeddings),
             _ => None,
         };

@@ -15,7 +15,8 @@ use crate::app::App;
 use crate::base::GatewayError;
 use crate::exchange::{Kind, Recalled, Routed};
 use crate::layers::{
-    Admit, Authenticate, Decode, Identify, Recall, Record, RecordSettings, ReplyBody, Reserve, Respond, StageLayer,
+    Admit, Authenticate, Continued, Decode, Identify, Recall, Record, RecordSettings, ReplyBody, Reserve, Respond,
+    StageLayer,
 };
 use crate::telemetry::Route;
 use crate::upstream::UpstreamBody;
@@ -55,6 +56,8 @@ where
             learn: app.settings.learn,
             subjects: Some(Arc::clone(&app.subjects)),
         }) // -> Call
+        // As soon as it is known who asks: nothing is reserved for what may not be gone on from.
+        .then(Continued(Arc::clone(&app.states))) // -> Call
         // The limits that it touches and a place in the outbox, taken before any work is done and spent exactly once.
         .then(Reserve::new(
             app.recording(),
@@ -79,6 +82,7 @@ where
         // Below everything that refuses, so that each request it sees has an outcome; it sees every byte of the reply.
         .layer(Record::new(RecordSettings {
             states: Arc::clone(&app.states),
+            tasks: app.tracker.clone(),
             trails: Arc::clone(&app.trails),
             clock: Arc::clone(&app.clock),
             metrics: Arc::clone(&app.metrics),

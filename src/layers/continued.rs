@@ -1,0 +1,115 @@
+//! `Continued`: whether a request may go on from what upstream keeps, and what was shown with that.
+//!
+//! A `previous_response_id` is a name and nothing more. With the client's own key upstream knows whose it is; behind the operator's key
+//! anybody's would do. So a virtual key goes on only from responses that were handed out in its own scope: tenant, namespace and
+//! subject. One that may reach the path of stored objects anyway (`passthrough`) may name any of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::stage::Stage;
+use crate::base::{ErrorKind, GatewayError};
+use crate::conversation;
+use crate::exchange::{Call, Continues, Credential};
+use crate::memory::Scope;
+use crate::states::States;
+use crate::store::{StateKey, TurnState};
+use crate::upstream::Passthrough;
+use crate::wire::{ChatRequest, Kept};
+
+/// So many items may be referred to in one request, behind the operator's key: each is looked up.
+const MAX_REFERENCES: usize = 1_000;
+
+/// Looks up what a request goes on from; refuses with 400 what was not handed out to whoever asks.
+pub struct Continued(pub Arc<States>);
+
+impl fmt::Debug for Continued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Continued").finish()
+    }
+}
+
+impl Stage<Call> for Continued {
+    type Out = Call;
+
+    async fn run(&self, mut call: Call) -> Result<Call, GatewayError> {
+        let Some(chat) = call.payload.chat().filter(|chat| chat.partial().is_some()) else {
+            return Ok(call);
+        };
+        match chat.kept_upstream() {
+            Some(Kept::Response(id)) => {
+                let found = self.find(&call, &id).await?;
+                if found.is_none() && is_walled(&call, "/v1/responses") {
+                    let text = format!("Previous response with id '{id}' not found.");
+                    return Err(not_found(text, "previous_response_id"));
+                }
+                call.continues = found.flatten().map(|shown| Continues {
+                    profile: Arc::clone(&shown.profile),
+                    profile_facts: shown.profile_facts.clone(),
+                    revision: shown.revision,
+                });
+            }
+            Some(Kept::Conversation(id)) if is_walled(&call, "/v1/conversations") => {
+                return Err(not_found(format!("Conversation with id '{id}' not found."), "conversation"));
+            }
+            Some(Kept::Conversation(_)) | None => {}
+        }
+        if is_walled(&call, "/v1/responses") {
+            self.check_references(&call).await?;
+        }
+        Ok(call)
+    }
+}
+
+impl Continued {
+    /// What was shown with a response, or an item of one; `None` = it was not handed out in this scope.
+    async fn find(&self, call: &Call, id: &str) -> Result<Option<Option<Arc<TurnState>>>, GatewayError> {
+        let scope = scope_of(call);
+        let key = StateKey { prefix: conversation::after_response(&scope, id), scope };
+        match self.0.handed_out(&key, call.stamp.at).await {
+            Ok(found) => Ok(found),
+            // Behind the client's own key nobody but upstream has to know.
+            Err(_) if matches!(call.credential, Credential::Client(_)) => Ok(None),
+            Err(error) => {
+                tracing::warn!(%error, "whether a response was handed out to this key cannot be told");
+                Err(GatewayError::new(ErrorKind::Overloaded, "the previous response cannot be looked up right now"))
+            }
+        }
+    }
+
+    async fn check_references(&self, call: &Call) -> Result<(), GatewayError> {
+        let ids: Vec<String> = call.payload.chat().map(references).unwrap_or_default();
+        if ids.len() > MAX_REFERENCES {
+            let text = format!("a request may refer to {MAX_REFERENCES} items at most");
+            return Err(GatewayError::new(ErrorKind::BadRequest, text).with_param("input"));
+        }
+        for id in ids {
+            if self.find(call, &id).await?.is_none() {
+                return Err(not_found(format!("Item with id '{id}' not found."), "input"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn references(chat: &ChatRequest) -> Vec<String> {
+    chat.references().map(|id| id.into_owned()).collect()
+}
+
+/// Whether a key sees only what was handed out to it: one of ours, that does not reach a path of upstream's stored objects anyway.
+fn is_walled(call: &Call, path: &str) -> bool {
+    !Passthrough::allows(&call.principal, &call.credential, path)
+}
+
+/// Where what is handed out with a request belongs. Who names no subject goes on from what nobody's name stood on.
+pub(super) fn scope_of(call: &Call) -> Scope {
+    call.identity
+        .scope
+        .clone()
+        .unwrap_or_else(|| Scope::new(Arc::clone(&call.principal.tenant), Arc::clone(&call.identity.namespace), ""))
+}
+
+/// In OpenAI's words: clients know the code, and send the whole conversation again.
+fn not_found(text: String, param: &'static str) -> GatewayError {
+    GatewayError::new(ErrorKind::NoSuchResponse, text).with_param(param)
+}
