@@ -8,13 +8,14 @@ use super::behaviour::{Behaviour, Saying};
 use super::notes::take_notes;
 use super::record::Recorded;
 use crate::tokens::{Counter, Encoding};
-use crate::wire::{ChatRequest, Role};
+use crate::wire::{ChatRequest, Dialect, Kept, Role};
 
 /// The most choices of one reply.
 const MAX_CHOICES: u64 = 128;
 
 /// What is read of a request.
 pub(super) struct Ask {
+    pub(super) dialect: Dialect,
     pub(super) model: String,
     pub(super) stream: bool,
     pub(super) choices: u64,
@@ -30,6 +31,10 @@ pub(super) struct Ask {
     /// `response_format`, when it asks for JSON.
     json: Option<Value>,
     pub(super) key: Option<String>,
+    /// The response that it goes on from.
+    pub(super) previous: Option<String>,
+    /// Whether the answer is to be kept.
+    pub(super) store: bool,
 }
 
 /// What the assistant says.
@@ -40,8 +45,8 @@ pub(super) enum Answer {
 
 impl Ask {
     /// Reads a request; the error is for the client.
-    pub(super) fn read(request: &Recorded) -> Result<Self, String> {
-        let chat = ChatRequest::decode(request.body.clone()).map_err(|e| e.to_string())?;
+    pub(super) fn read(dialect: Dialect, request: &Recorded) -> Result<Self, String> {
+        let chat = ChatRequest::decode_as(dialect, request.body.clone()).map_err(|e| e.to_string())?;
         let mut notes = Vec::new();
         let mut user_text = String::new();
         let mut bytes = 0;
@@ -58,8 +63,19 @@ impl Ask {
         let value = |key: &str| chat.get(key).and_then(|text| serde_json::from_str::<Value>(text).ok());
         let offered = newest.role == Role::User && chat.get("tool_choice") != Some(r#""none""#);
         let tools = value("tools").filter(|_| offered).map(|tools| tool_names(&tools)).unwrap_or_default();
-        let json = value("response_format").filter(|format| format["type"].as_str().is_some_and(|t| t != "text"));
+        let format = match dialect {
+            Dialect::Responses => value("text").map(|text| format_of(&text["format"])),
+            _ => value("response_format"),
+        };
+        let json = format.filter(|format| format["type"].as_str().is_some_and(|t| t != "text"));
+        let previous = match chat.kept_upstream() {
+            Some(Kept::Response(id)) => Some(id.into_owned()),
+            _ => None,
+        };
         Ok(Self {
+            dialect,
+            previous,
+            store: chat.get("store") != Some("false"),
             model: chat.model().to_owned(),
             stream: chat.stream(),
             choices: chat.get_u64("n").unwrap_or(1).clamp(1, MAX_CHOICES),
@@ -74,6 +90,23 @@ impl Ask {
             key: request.header("authorization").and_then(|v| v.strip_prefix("Bearer ")).map(str::to_owned),
             chat,
         })
+    }
+
+    /// A member of the request; `null` when it is absent.
+    pub(super) fn member(&self, key: &str) -> Value {
+        self.chat.get(key).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    /// What it was told.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Adds what stood in the conversation before.
+    pub(super) fn goes_on_from(&mut self, mut notes: Vec<String>, prompt_tokens: u64) {
+        self.prompt_tokens += prompt_tokens;
+        notes.retain(|note| !self.notes.contains(note));
+        self.notes.splice(0..0, notes);
     }
 
     /// The prompt's tokens by `o200k_base`.
@@ -128,6 +161,11 @@ fn tool_names(tools: &Value) -> Vec<String> {
         .filter_map(|tool| tool["function"]["name"].as_str().or(tool["name"].as_str()))
         .map(str::to_owned)
         .collect()
+}
+
+/// The format of a responses request, as chat has it.
+fn format_of(format: &Value) -> Value {
+    json!({"type": format["type"], "json_schema": {"schema": format["schema"]}})
 }
 
 /// A JSON object as `response_format` asks for it: of the schema, if there is one.

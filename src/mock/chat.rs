@@ -11,32 +11,55 @@ use super::ask::{Answer, Ask};
 use super::behaviour::{Behaviour, Stop};
 use super::record::Recorded;
 use super::reply::{End, Raw};
+use super::responses;
 use super::write::Writer;
+use crate::wire::Dialect;
 
 /// Longer than any client waits.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Answers a chat request; `fixed` replaces the text, `as_model` the name that chooses the behaviour.
 pub(super) async fn reply(request: &Recorded, number: u64, fixed: Option<String>, as_model: Option<&str>) -> Raw {
-    let mut ask = match Ask::read(request) {
-        Ok(ask) => ask,
-        Err(message) => return Raw::error(400, &message),
-    };
+    match Ask::read(Dialect::Chat, request) {
+        Ok(ask) => answer(ask, number, fixed, as_model).await.0,
+        Err(message) => Raw::error(400, &message),
+    }
+}
+
+/// Answers a request that was read, in its dialect; with the reply comes the object of it, where its dialect keeps answers.
+pub(super) async fn answer(
+    mut ask: Ask,
+    number: u64,
+    fixed: Option<String>,
+    as_model: Option<&str>,
+) -> (Raw, Option<Value>) {
+    let mut kept = None;
     let behaviour = Behaviour::of(as_model.unwrap_or(&ask.model));
     if let Some(percent) = behaviour.tokens_percent {
         ask.prompt_tokens = ask.counted() * percent / 100;
     }
     if let Some(window) = behaviour.window.filter(|&window| ask.prompt_tokens > window) {
-        return Raw::json(400, too_large(window, ask.prompt_tokens).to_string());
+        return (Raw::json(400, too_large(window, ask.prompt_tokens).to_string()), None);
     }
     let mut raw = match behaviour.error {
+        Some(200) if ask.stream && ask.dialect == Dialect::Responses => {
+            Raw::stream([responses::error_inside(&inner_error())])
+        }
         Some(200) if ask.stream => Raw::stream([error_inside()]),
         Some(200) => Raw::json(200, json!({"error": inner_error()}).to_string()),
         Some(status) => Raw::error(status, &error_message(status, ask.key.as_deref())),
         None => {
             let answer = fixed.map_or_else(|| ask.answer(&behaviour), Answer::Text);
             let writer = Writer { ask: &ask, behaviour: &behaviour, answer: &answer, number };
-            if ask.stream && !behaviour.json_to_stream { writer.stream() } else { writer.body() }
+            let streams = ask.stream && !behaviour.json_to_stream;
+            match (ask.dialect, streams) {
+                (Dialect::Responses, streams) => {
+                    kept = Some(writer.response());
+                    if streams { writer.response_stream() } else { writer.response_body() }
+                }
+                (_, true) => writer.stream(),
+                (_, false) => writer.body(),
+            }
         }
     };
     if behaviour.gzip {
@@ -61,11 +84,13 @@ pub(super) async fn reply(request: &Recorded, number: u64, fixed: Option<String>
     }
     raw.afterwards = behaviour.afterwards;
     raw.header_delay = if behaviour.stop == Some(Stop::StallHeader) { FOREVER } else { behaviour.header_delay };
-    raw.with_header("x-request-id", format!("req_mock_{number}"))
+    let raw = raw
+        .with_header("x-request-id", format!("req_mock_{number}"))
         .with_header("openai-processing-ms", "7")
         .with_header("x-ratelimit-remaining-requests", "99")
         .with_header("server", "mock")
-        .with_header("set-cookie", "mock=1; path=/")
+        .with_header("set-cookie", "mock=1; path=/");
+    (raw, kept)
 }
 
 /// Like OpenAI, it quotes the key that was wrong: a gateway has to mask it.

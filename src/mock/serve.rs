@@ -28,6 +28,7 @@ use super::embed;
 use super::record::{Log, Recorded};
 use super::reply::{Afterwards, End, Raw};
 use super::rerank;
+use super::responses::{self, Kept};
 use super::script::Script;
 use super::socket::Socket;
 use super::write::CREATED;
@@ -50,6 +51,7 @@ pub struct MockHandle {
 struct State {
     log: Log,
     script: Mutex<Script>,
+    responses: Kept,
 }
 
 impl MockHandle {
@@ -117,7 +119,7 @@ pub async fn start(
     stop: CancellationToken,
 ) -> MockHandle {
     let addr = listener.local_addr().expect("a bound listener has an address");
-    let state = Arc::new(State { log: Log::default(), script: Mutex::new(script) });
+    let state = Arc::new(State { log: Log::default(), script: Mutex::new(script), responses: Kept::default() });
     let handle = MockHandle { addr, state: Arc::clone(&state) };
     let connections = tracker.clone();
     tracker.spawn(async move {
@@ -216,13 +218,22 @@ async fn decide(state: &State, request: &Recorded, number: u64) -> Raw {
     };
     match (&request.method, request.path()) {
         (&Method::POST, "/v1/chat/completions") => chat::reply(request, number, text, model).await,
+        (&Method::POST, "/v1/responses") => responses::reply(&state.responses, request, number, text, model).await,
         (&Method::POST, "/v1/embeddings") => embed::reply(request, model),
         (&Method::POST, "/v1/rerank") => rerank::reply(request, model),
         (&Method::GET, "/v1/models") => models(None),
         (&Method::GET, path) if path.starts_with("/v1/models/") => models(path.strip_prefix("/v1/models/")),
+        (&Method::GET | &Method::DELETE, path) if is_response(path) => {
+            state.responses.stored(&request.method, path.trim_start_matches("/v1/responses/"))
+        }
         (_, path) if path.starts_with("/v1/") => echo(request),
         _ => Raw::error(404, "the mock answers under /v1/ only"),
     }
+}
+
+/// Whether a path is that of one response, and of nothing below it.
+fn is_response(path: &str) -> bool {
+    path.strip_prefix("/v1/responses/").is_some_and(|id| !id.is_empty() && !id.contains('/'))
 }
 
 fn models(only: Option<&str>) -> Raw {

@@ -54,7 +54,11 @@ impl Writer<'_> {
         if !self.behaviour.no_usage {
             body["usage"] = serde_json::from_str(&self.usage()).expect("written by us");
         }
-        let mut raw = Raw::json(200, body.to_string());
+        self.halved(Raw::json(200, body.to_string()))
+    }
+
+    /// A body, or what of it is sent where the reply stops short.
+    pub(super) fn halved(&self, mut raw: Raw) -> Raw {
         let (halves, end) = match self.behaviour.stop {
             None | Some(Stop::StallHeader) => return raw,
             Some(Stop::Stall(0)) => (0, End::Stall),
@@ -73,7 +77,7 @@ impl Writer<'_> {
 
     pub(super) fn stream(&self) -> Raw {
         let behaviour = self.behaviour;
-        let style = Style { line_end: behaviour.line_end, space: !behaviour.no_space, comments: behaviour.comments };
+        let style = self.style();
         let mut events: Vec<String> = Vec::new();
         for choice in 0..self.ask.choices {
             events.push(self.chunk(choice, r#"{"role":"assistant","content":"","refusal":null}"#, None));
@@ -100,6 +104,18 @@ impl Writer<'_> {
         if !behaviour.no_done {
             pieces.push(event("[DONE]", style));
         }
+        self.streamed(pieces, opening, content)
+    }
+
+    /// How events are spelled.
+    pub(super) fn style(&self) -> Style {
+        let behaviour = self.behaviour;
+        Style { line_end: behaviour.line_end, space: !behaviour.no_space, comments: behaviour.comments }
+    }
+
+    /// A stream of these events, as far as it goes and at its pace. The first with content is at `opening`, `content` is behind the last.
+    pub(super) fn streamed(&self, mut pieces: Vec<Bytes>, opening: usize, content: usize) -> Raw {
+        let behaviour = self.behaviour;
         let end = self.stop(&mut pieces, opening, content);
         if behaviour.one_write {
             pieces = vec![pieces.iter().flatten().copied().collect::<BytesMut>().freeze()];
@@ -126,6 +142,11 @@ impl Writer<'_> {
             pieces.extend(half);
         }
         end
+    }
+
+    /// How many pieces the answer has: what it counts as.
+    pub(super) fn n_pieces(&self) -> u64 {
+        self.deltas().len() as u64
     }
 
     /// The deltas between the role and the finish reason.
@@ -192,7 +213,7 @@ impl Writer<'_> {
 }
 
 /// The arguments of a call, in pieces: of a lone call `{}`, of parallel ones something to tell them apart by.
-fn arguments(calls: usize, at: usize) -> Vec<&'static str> {
+pub(super) fn arguments(calls: usize, at: usize) -> Vec<&'static str> {
     match (calls, at) {
         (1, _) => vec!["{}"],
         (_, 0) => vec![r#"{"call":"#, r#""first"}"#],
