@@ -33,6 +33,8 @@ mod quality;
 mod recall;
 mod reload;
 mod rerank;
+mod responses;
+mod responses_kept;
 mod routing;
 mod routing_attempts;
 mod routing_faults;
