@@ -26,6 +26,7 @@ fn body(dialect: Dialect, turns: usize) -> Bytes {
     match dialect {
         Dialect::Chat => messages.insert(0, json!({"role": "system", "content": WORDS})),
         Dialect::Messages => body["system"] = WORDS.into(),
+        Dialect::Responses => unreachable!("not translated"),
     }
     body["messages"] = messages.into();
     Bytes::from(body.to_string())
@@ -65,6 +66,7 @@ fn stream_of(dialect: Dialect) -> Vec<Bytes> {
                                 "choices": [{"index": 0, "delta": {"content": " weather"}, "finish_reason": null}]}),
         Dialect::Messages => json!({"type": "content_block_delta", "index": 0,
                                     "delta": {"type": "text_delta", "text": " weather"}}),
+        Dialect::Responses => unreachable!("not translated"),
     };
     (0..500).map(piece).map(event).collect()
 }

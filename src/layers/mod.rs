@@ -26,7 +26,7 @@ pub use admit::Admit;
 pub use authenticate::Authenticate;
 pub use body::{ReplyBody, full};
 pub use continued::Continued;
-pub use decode::{Decode, read_body};
+pub use decode::Decode;
 pub use identify::Identify;
 pub use recall::Recall;
 pub use record::{Record, RecordSettings, context_header, memory_header};

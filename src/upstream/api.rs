@@ -49,20 +49,24 @@ pub struct Dialects {
     pub chat: bool,
     /// Anthropic's messages.
     pub messages: bool,
+    /// OpenAI's responses; these are not translated.
+    pub responses: bool,
 }
 
 impl Default for Api {
-    /// OpenAI's chat completions.
+    /// OpenAI's own.
     fn default() -> Self {
-        Self { kind: ApiKind::OpenAi, dialects: Dialects::CHAT, untranslatable: Untranslatable::default() }
+        Self { kind: ApiKind::OpenAi, dialects: Dialects::OPENAI, untranslatable: Untranslatable::default() }
     }
 }
 
 impl Dialects {
     /// Chat completions alone.
-    pub const CHAT: Self = Self { chat: true, messages: false };
+    pub const CHAT: Self = Self { chat: true, messages: false, responses: false };
     /// Anthropic's messages alone.
-    pub const MESSAGES: Self = Self { chat: false, messages: true };
+    pub const MESSAGES: Self = Self { chat: false, messages: true, responses: false };
+    /// What OpenAI takes.
+    pub const OPENAI: Self = Self { responses: true, ..Self::CHAT };
 
     /// Whether a dialect is among them.
     #[must_use]
@@ -70,6 +74,7 @@ impl Dialects {
         match dialect {
             Dialect::Chat => self.chat,
             Dialect::Messages => self.messages,
+            Dialect::Responses => self.responses,
         }
     }
 }
@@ -78,8 +83,12 @@ impl Api {
     /// The dialect in which a request of a client is sent there: the client's own where that is taken; `None` = there is none that
     /// it could be translated to.
     pub(super) fn speaks(&self, client: Dialect) -> Option<Dialect> {
-        let others = [Dialect::Chat, Dialect::Messages];
-        [client].into_iter().chain(others).find(|dialect| self.dialects.has(*dialect))
+        let others: &[Dialect] = match client {
+            Dialect::Chat => &[Dialect::Messages],
+            Dialect::Messages => &[Dialect::Chat],
+            Dialect::Responses => &[],
+        };
+        [client].iter().chain(others).copied().find(|dialect| self.dialects.has(*dialect))
     }
 
     /// Whether it has embeddings.
@@ -148,16 +157,18 @@ mod tests {
 
     #[test]
     fn a_request_stays_in_its_dialect_where_that_is_taken() {
-        let both = Dialects { chat: true, messages: true };
-        let none = Dialects { chat: false, messages: false };
-        for (dialects, chat, messages) in [
-            (Dialects::CHAT, Some(Dialect::Chat), Some(Dialect::Chat)),
-            (Dialects::MESSAGES, Some(Dialect::Messages), Some(Dialect::Messages)),
-            (both, Some(Dialect::Chat), Some(Dialect::Messages)),
-            (none, None, None),
+        use Dialect::{Chat, Messages, Responses};
+        let all = Dialects { chat: true, messages: true, responses: true };
+        let none = Dialects { chat: false, messages: false, responses: false };
+        for (dialects, spoken) in [
+            (Dialects::CHAT, [Some(Chat), Some(Chat), None]),
+            (Dialects::OPENAI, [Some(Chat), Some(Chat), Some(Responses)]),
+            (Dialects::MESSAGES, [Some(Messages), Some(Messages), None]),
+            (all, [Some(Chat), Some(Messages), Some(Responses)]),
+            (none, [None; 3]),
         ] {
             let api = api(ApiKind::OpenAi, dialects);
-            assert_eq!((api.speaks(Dialect::Chat), api.speaks(Dialect::Messages)), (chat, messages));
+            assert_eq!([Chat, Messages, Responses].map(|client| api.speaks(client)), spoken);
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) struct How {
 /// What cannot be carried over, as 400 with [`UNSUPPORTED`].
 pub(super) fn put(api: &Api, client: Dialect, body: &Bytes, how: How) -> Result<Put, GatewayError> {
     let Some(spoken) = api.speaks(client) else {
-        return Err(unsupported("this target does not take such requests, in whatever dialect"));
+        return Err(unsupported(format!("this target does not take requests to /v1/{}", client.path())));
     };
     if spoken == client {
         return Ok(Put { body: body.clone(), kind: Kind::Chat(client), back: None, dropped: Vec::new() });
@@ -68,6 +68,7 @@ pub(super) fn put(api: &Api, client: Dialect, body: &Bytes, how: How) -> Result<
             let How { untranslatable, completion_tokens, ask_usage, .. } = how;
             (to_chat(&read()?, ToChat { untranslatable, completion_tokens, ask_usage }), Back::ToMessages)
         }
+        Dialect::Responses => return Err(unsupported("nothing is translated to responses")),
     };
     let Translated { body, dropped } = translated.map_err(refused)?;
     Ok(Put { body, kind: Kind::Chat(spoken), back: Some(back), dropped })

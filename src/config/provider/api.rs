@@ -43,7 +43,12 @@ pub(super) fn read(s: &mut Section<'_>, url: String) -> (Api, String) {
             (ApiKind::Anthropic { version }, url)
         }
     };
-    let own = if word == Word::Anthropic { Dialects::MESSAGES } else { Dialects::CHAT };
+    let own = match &kind {
+        ApiKind::Anthropic { .. } => Dialects::MESSAGES,
+        // A deployment's address is one of chat completions.
+        ApiKind::Azure { deployments: true, .. } => Dialects::CHAT,
+        ApiKind::OpenAi | ApiKind::Azure { .. } => Dialects::OPENAI,
+    };
     let policies = [("drop", Untranslatable::Drop), ("refuse", Untranslatable::Refuse)];
     let untranslatable = s.choice("untranslatable", Untranslatable::default(), &policies);
     (Api { kind, dialects: dialects(s, own), untranslatable }, url)
@@ -67,12 +72,13 @@ fn azure_kind(s: &Section<'_>, mut url: String, version: Option<String>) -> (Api
 }
 
 fn dialects(s: &mut Section<'_>, own: Dialects) -> Dialects {
-    let words = [("chat", Dialect::Chat), ("messages", Dialect::Messages)];
+    let words = [("chat", Dialect::Chat), ("messages", Dialect::Messages), ("responses", Dialect::Responses)];
     let Some(taken) = s.choices("dialects", &words) else { return own };
     if taken.is_empty() {
-        s.wrong("dialects", "must name at least one: \"chat\" or \"messages\"");
+        s.wrong("dialects", "must name at least one: \"chat\", \"messages\" or \"responses\"");
     }
-    Dialects { chat: taken.contains(&Dialect::Chat), messages: taken.contains(&Dialect::Messages) }
+    let has = |dialect| taken.contains(&dialect);
+    Dialects { chat: has(Dialect::Chat), messages: has(Dialect::Messages), responses: has(Dialect::Responses) }
 }
 
 /// The API of a host that is named on the command line alone.

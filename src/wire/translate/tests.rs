@@ -264,7 +264,7 @@ proptest! {
             let Ok(request) = ChatRequest::decode_as(dialect, Bytes::from(text.clone())) else { continue };
             let result = match dialect {
                 Dialect::Chat => to_messages(&request, ToMessages { untranslatable: Untranslatable::Drop, max_tokens: 1 }),
-                Dialect::Messages => to_chat(&request, ToChat { untranslatable: Untranslatable::Drop, completion_tokens: false, ask_usage: false }),
+                _ => to_chat(&request, ToChat { untranslatable: Untranslatable::Drop, completion_tokens: false, ask_usage: false }),
             };
             if let Ok(translated) = result {
                 prop_assert!(scan::validate(std::str::from_utf8(&translated.body).unwrap()).is_ok());
