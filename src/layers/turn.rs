@@ -8,7 +8,7 @@ use crate::base::Time;
 use crate::context::Fitted;
 use crate::conversation::{self, fence};
 use crate::exchange::{Call, MemoryOutcome, Recall};
-use crate::memory::{Said, Speaker, Turn};
+use crate::memory::{Said, Speaker, Turn, segment};
 use crate::store::{Finished, Shown, StateKey, TurnState, UsageRow};
 use crate::wire::Role;
 
@@ -125,6 +125,14 @@ fn turn(
         .rposition(|m| !m.role.is_instruction())
         .filter(|&index| messages[index].role == Role::Assistant)
         .map(|index| said(index, Speaker::Assistant, MAX_BEFORE_BYTES));
+    // A task in a message of its own, and behind it the text that it is about: the words are somebody's of another conversation.
+    let is_material = newest.checked_sub(1).is_some_and(|at| {
+        messages[at].role == Role::User
+            && segment::is_payload_task(fence::strip(&chat.message_text(&messages[at])).trim())
+    });
+    if is_material {
+        return None;
+    }
     let hash = chain.message_hashes[newest];
     let repeated = (0..newest).any(|i| messages[i].role == Role::User && chain.message_hashes[i] == hash);
     let first = messages.iter().position(|m| m.role == Role::User)?;

@@ -173,6 +173,20 @@ async fn one_off_tasks_and_small_talk_leave_no_facts() {
     assert_eq!(stack.facts("ann").await, Vec::<String>::new());
 }
 
+// What opencode and Open WebUI ask of a model for their own lists of chats.
+#[tokio::test]
+async fn a_title_that_an_app_asks_for_leaves_nothing() {
+    let stack = Stack::new(Script::Fixed("Trip to Lisbon".to_owned())).await;
+    let system = json!({"role": "system", "content": "You are a title generator. You output ONLY a thread title."});
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let words = user("I am allergic to peanuts, can you plan my trip to Lisbon?");
+    stack.talk("ann", json!([system, user("Generate a title for this conversation:\n"), words])).await;
+    let task = "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Chat History:\n\
+                <chat_history>\nUSER: I am allergic to peanuts, can you plan my trip to Lisbon?\n</chat_history>";
+    stack.tell("ann", task).await;
+    assert_eq!((stack.facts("ann").await, stack.episodes("ann").await), (vec![], vec![]));
+}
+
 // netclaw-dev/netclaw#380; crewAIInc/crewAI#5057: a web page said `remember`.
 #[tokio::test]
 async fn tool_output_makes_no_facts_even_when_it_says_remember() {

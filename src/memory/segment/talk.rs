@@ -44,7 +44,7 @@ static PAYLOAD_TASK: LazyLock<Regex> = LazyLock::new(|| {
         (?:translate|rewrite|re-write|rephrase|paraphrase|proof\s?read|summari[sz]e|sum\sup|tl;?dr|correct(?:\sthe|\sthis|\smy)|fix\s(?:the|this|my)\s(?:grammar|spelling|sentence|text|english)|edit(?:\sthe|\sthis|\smy)|
         polish|shorten|expand\son|classify|categori[sz]e|label|extract|parse|convert|turn\s(?:this|the\sfollowing)|transcribe|tokeni[sz]e|count\s(?:the\s)?(?:words|characters)|
         repeat|say|spell|analy[sz]e\s(?:this|the\s(?:following|sentiment))|detect\sthe|determine\s(?:if|whether)|rate\s(?:this|the)|improve\s(?:this|the|my)|check\s(?:this|my|the)\s(?:grammar|sentence|text|spelling|essay)|
-        generate\s(?:a\s|an\s|the\s)?(?:short\s|concise\s|\d+[\s-]word\s)*(?:title|summary|caption|headline|tags?|keywords?|name)|create\s(?:a\s|an\s)?(?:short\s|concise\s)*(?:title|summary)|give\s(?:this|the)\s.{0,40}title|
+        (?:generate|suggest|write)\s(?:a\s|an\s|the\s|up\sto\s)?(?:short\s|concise,?\s|brief\s|broad\s|relevant\s|\d+(?:-\d+)?(?:[\s-]word)?\s)*(?:title|summary|caption|headline|tags?|keywords?|name|follow-up)|create\s(?:a\s|an\s)?(?:short\s|concise\s)*(?:title|summary)|give\s(?:this|the)\s.{0,40}title|
         what\sdoes\s.{0,60}\smean|how\s(?:do|would|can)\s(?:you|i|we)\s(?:say|translate|write|spell)|reply\sto\s(?:this|the)|respond\sto\s(?:this|the)|answer\sthis\s(?:email|mail|message)|read\s(?:this|the\sfollowing)|complete\sthe\s(?:sentence|text)|fill\sin)(?-u:\b)
         |^[\s,。\x{FF0C}]*(?:请|麻烦|帮我|帮忙|请帮我|能不能|可以|你能|可否|现在|再|把)*(?:你)?(?:帮我)?(?:把)?.{0,16}?(?:翻译|润色|改写|总结|概括|校对|摘要|缩写|扩写|纠正|仿写|分类|提取|朗读|续写|转换成|改成(?:英文|中文|被动|更))
         |^[\s,]*(?:请|帮我|请帮我|给|为)*.{0,10}(?:生成|起|取|拟|想)(?:一个|个|一)?.{0,8}(?:标题|题目|名字|摘要)",
@@ -87,7 +87,17 @@ pub fn is_payload_task(text: &str) -> bool {
 }
 
 pub(in crate::memory::segment) fn starts_with_payload_task(text: &str) -> bool {
-    PAYLOAD_TASK.is_match(text)
+    PAYLOAD_TASK.is_match(without_heading(text))
+}
+
+/// A text without the heading under which apps put their own tasks ("### Task:", as Open WebUI's calls for titles, tags and the next questions
+/// begin).
+fn without_heading(text: &str) -> &str {
+    static HEADING: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)^\s*#{1,6}[ \t]*(?:task|instructions?|任务)[ \t]*[:\x{FF1A}]?[ \t]*(?:\r?\n\s*|$)")
+            .expect("tested")
+    });
+    HEADING.find(text).map_or(text, |heading| &text[heading.end()..])
 }
 
 /// Whether the speaker asks for invention, so that "I" in it is nobody.
@@ -109,6 +119,7 @@ pub(crate) fn is_pretence(text: &str) -> bool {
 /// Whether a text is a utility request that leaves nothing to remember: a translation, a title, a calculation, code.
 #[must_use]
 pub fn is_one_off_task(text: &str) -> bool {
+    let text = without_heading(text);
     let head = super::sentences(text).next().map_or("", |s| s.text);
     if starts_with_payload_task(head) {
         return true;
@@ -160,6 +171,9 @@ mod tests {
             "把这句话翻译成英文:我住在上海",
             "帮我写一首关于春天的诗",
             "Generate a concise title for the conversation",
+            "### Task:\nGenerate a concise, 3-5 word title with an emoji for the chat history.\n<chat_history>USER: I live in Oslo</chat_history>",
+            "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history",
+            "### Task:\nSuggest 3-5 relevant follow-up questions that the user might naturally ask next",
         ] {
             assert!(is_one_off_task(text), "{text}");
         }
