@@ -43,6 +43,8 @@ pub enum ErrorKind {
     Overloaded,
     /// A part of the API that we do not offer.
     NotImplemented,
+    /// A path that is served, but not over a WebSocket.
+    NoWebSocket,
     /// No upstream answered.
     UpstreamFailed,
     /// Upstream did not answer in time.
@@ -67,6 +69,7 @@ impl ErrorKind {
             Self::TooLarge => 413,
             Self::UrlTooLong => 414,
             Self::UnsupportedMedia => 415,
+            Self::NoWebSocket => 426,
             Self::RateLimited => 429,
             Self::HeaderTooLarge => 431,
             Self::Internal => 500,
@@ -93,7 +96,8 @@ impl ErrorKind {
             | Self::UrlTooLong
             | Self::HeaderTooLarge
             | Self::UnsupportedMedia
-            | Self::NotImplemented => "invalid_request_error",
+            | Self::NotImplemented
+            | Self::NoWebSocket => "invalid_request_error",
             Self::Unauthenticated => "authentication_error",
             Self::Forbidden => "permission_error",
             Self::RateLimited => "rate_limit_error",
@@ -124,6 +128,7 @@ impl ErrorKind {
             Self::RateLimited => "rate_limit_exceeded",
             Self::Overloaded => "overloaded",
             Self::NotImplemented => "not_implemented",
+            Self::NoWebSocket => "websocket_not_supported",
             Self::UpstreamFailed => "upstream_unreachable",
             Self::UpstreamTimeout => "upstream_timeout",
             Self::Internal => "internal_error",

@@ -75,10 +75,17 @@ async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<
 
 async fn pass(app: &App, stamp: &Stamp, request: Request<Body>) -> Result<Response<Body>, GatewayError> {
     let (principal, credential) = app.keys.authenticate(request.headers()).await?;
-    if request.headers().contains_key(UPGRADE) || request.uri().path().starts_with("/v1/realtime") {
+    let path = request.uri().path();
+    let is_upgrade = request.headers().contains_key(UPGRADE);
+    // Codex tries a WebSocket first, and again and again after any other status.
+    if is_upgrade && path == "/v1/responses" {
+        let said = "responses are not served over WebSocket: post the request";
+        let named = HeaderMap::from_iter([(UPGRADE, HeaderValue::from_static("HTTP/1.1"))]);
+        return Err(GatewayError::new(ErrorKind::NoWebSocket, said).with_headers(named));
+    }
+    if is_upgrade || path.starts_with("/v1/realtime") {
         return Err(GatewayError::new(ErrorKind::NotImplemented, "upgrades (WebSocket, realtime) are not supported"));
     }
-    let path = request.uri().path();
     if path == "/v1/chat/completions" || path == "/v1/embeddings" {
         return Err(GatewayError::new(ErrorKind::MethodNotAllowed, format!("{path} takes POST")));
     }

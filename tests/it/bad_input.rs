@@ -224,6 +224,11 @@ async fn unknown_paths_methods_and_upgrades_are_answered_in_the_envelope() {
     stack.ask("GET", "/v1/realtime").send().await.must_be_error(501);
     let ask = stack.ask("GET", "/v1/audio/x").header("connection", "upgrade").header("upgrade", "websocket");
     ask.send().await.must_be_error(501);
+    // Codex goes over to plain requests at this status alone.
+    let ask = stack.ask("GET", "/v1/responses").header("connection", "upgrade").header("upgrade", "websocket");
+    let got = ask.send().await;
+    assert_eq!(got.header("upgrade"), "HTTP/1.1");
+    got.must_be_error(426);
     stack.ask("POST", "/memory/v1/nowhere").send().await.must_be_error(404);
     stack.chat(hello()).without("authorization").send().await.must_be_error(401);
     stack.chat(hello()).header("authorization", "Basic eDp5").send().await.must_be_error(401);
