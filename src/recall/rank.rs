@@ -4,7 +4,7 @@ use super::exclude::Exclude;
 use super::index::{Index, NONE, Place};
 use super::prune::Prune;
 use super::query::{Query, RecallConfig, Weights};
-use super::score::{Best, Hit, Scored, score};
+use super::score::{Best, Hit, Reads, Scored};
 use super::sketch::Sketch;
 use super::terms::QueryTerm;
 use super::when::{self, Span};
@@ -127,8 +127,9 @@ fn ranked(
     let floors = Floors::of(indexes, asked, config, purpose);
     let Floors { floor, beside, lenient } = floors;
     let least = floors.least();
-    let mut found: Vec<(&Index, Scored)> = Vec::with_capacity(indexes.len());
+    let mut found: Vec<(&Index, Option<Reads<'_>>, Scored)> = Vec::with_capacity(indexes.len());
     for &index in indexes {
+        let reads = reads(index, indexes, asked);
         let wanted = prune.then(|| {
             let Fusion { most_boost, least_boost, .. } = Fusion::new(index, asked, &config.weights, Best::default());
             Prune {
@@ -143,29 +144,34 @@ fn ranked(
                 limit,
             }
         });
-        found.push((index, scored(index, indexes, asked, least, wanted.as_ref())));
+        let scored = reads.as_ref().map(|reads| reads.score(least, wanted.as_ref())).unwrap_or_default();
+        found.push((index, reads, scored));
     }
-    if !found.iter().flat_map(|(_, scored)| &scored.hits).any(|hit| clears_floor(hit, floor, lenient)) {
+    if !found.iter().flat_map(|(.., scored)| &scored.hits).any(|hit| clears_floor(hit, floor, lenient)) {
         return Vec::new();
     }
-    let mut best = found.iter().fold(Best::default(), |best, (_, scored)| best.max(scored.best));
-    for (index, scored) in &mut found {
-        if scored.is_short_of(&best) {
-            *scored = self::scored(index, indexes, asked, 0.0, None);
+    let mut best = found.iter().fold(Best::default(), |best, (.., scored)| best.max(scored.best));
+    for (_, reads, scored) in &mut found {
+        if let Some(reads) = reads.as_ref().filter(|_| scored.is_short_of(&best)) {
+            *scored = reads.score(0.0, None);
             best = best.max(scored.best);
         }
     }
     let mut top = Top::new(limit);
-    for (number, (index, scored)) in found.iter().enumerate() {
+    for (number, (index, _, scored)) in found.iter().enumerate() {
         let fusion = Fusion::new(index, asked, &config.weights, best);
         for hit in scored.hits.iter().filter(|hit| f64::from(hit.coverage) >= beside) {
-            if purpose == Purpose::List || hit.telling > 0 {
-                top.offer(number, hit, &fusion);
+            let place = &index.places[hit.doc as usize];
+            if (purpose == Purpose::List || hit.telling > 0)
+                && fusion.most_boosted(fusion.plain(hit, place)) >= top.bar()
+                && may_show(place, asked)
+            {
+                top.offer(fusion.fuse(hit, place), number, hit.doc, *hit);
             }
         }
     }
-    let shown = top.ranked.iter().filter_map(|&(fused, number, ref hit)| {
-        let doc = found[number].0.doc(hit.doc)?;
+    let shown = top.into_ranked().into_iter().filter_map(|(fused, number, doc, hit)| {
+        let doc = found[number].0.doc(doc)?;
         let scores = EpisodeScores {
             turn: hit.turn.into(),
             neighbours: hit.window.into(),
@@ -216,46 +222,46 @@ impl Floors {
 }
 
 /// The strongest hits so far, strongest first; of equals, the first that came.
-struct Top {
+pub(super) struct Top<T> {
     limit: usize,
-    ranked: Vec<(f64, usize, Hit)>,
+    /// Score, number of the index, document.
+    ranked: Vec<(f64, usize, u32, T)>,
 }
 
-impl Top {
-    fn new(limit: usize) -> Self {
+impl<T> Top<T> {
+    pub(super) fn new(limit: usize) -> Self {
         Self { limit, ranked: Vec::with_capacity(limit.min(256) + 1) }
     }
 
-    fn offer(&mut self, number: usize, hit: &Hit, fusion: &Fusion<'_>) {
-        let full = self.ranked.len() >= self.limit;
-        let last = self.ranked.last().filter(|_| full).map_or(f64::NEG_INFINITY, |last| last.0);
-        let place = &fusion.index.places[hit.doc as usize];
-        if self.limit == 0 || fusion.at_most(hit, place) < last || !may_show(place, fusion.asked) {
-            return;
+    /// What scores less is not among them.
+    pub(super) fn bar(&self) -> f64 {
+        if self.limit == 0 {
+            return f64::INFINITY;
         }
-        let fused = fusion.fuse(hit, place);
+        self.ranked.get(self.limit - 1).map_or(f64::NEG_INFINITY, |last| last.0)
+    }
+
+    pub(super) fn offer(&mut self, fused: f64, number: usize, doc: u32, item: T) {
         let at = self.ranked.partition_point(|known| {
-            known.0.total_cmp(&fused).then_with(|| (number, hit.doc).cmp(&(known.1, known.2.doc))).is_gt()
+            known.0.total_cmp(&fused).then_with(|| (number, doc).cmp(&(known.1, known.2))).is_gt()
         });
         if at < self.limit {
             self.ranked.truncate(self.limit - 1);
-            self.ranked.insert(at, (fused, number, *hit));
+            self.ranked.insert(at, (fused, number, doc, item));
         }
+    }
+
+    pub(super) fn into_ranked(self) -> Vec<(f64, usize, u32, T)> {
+        self.ranked
     }
 }
 
-/// A speaker's name picks turns by who said them, which is a boost: as a word it is what *others* say to that speaker. Unless nothing
-/// else is asked.
-pub(super) fn scored(
-    index: &Index,
-    all: &[&Index],
-    asked: &Asked<'_>,
-    least: f32,
-    prune: Option<&Prune<'_>>,
-) -> Scored {
+/// What an index knows of the question. A speaker's name picks turns by who said them, which is a boost: as a word it is what *others* say to
+/// that speaker. Unless nothing else is asked.
+pub(super) fn reads<'a>(index: &'a Index, all: &[&Index], asked: &Asked<'_>) -> Option<Reads<'a>> {
     let others: Vec<QueryTerm> =
         asked.terms.iter().copied().filter(|term| index.speakers.named(term.id).is_none()).collect();
-    score(index, all, if others.is_empty() { &asked.terms } else { &others }, least, prune)
+    Reads::of(index, all, if others.is_empty() { &asked.terms } else { &others })
 }
 
 pub(super) fn may_show(place: &Place, asked: &Asked<'_>) -> bool {
@@ -358,7 +364,6 @@ impl Shares {
 }
 
 pub(super) struct Fusion<'a> {
-    index: &'a Index,
     asked: &'a Asked<'a>,
     weights: &'a Weights,
     best: Best,
@@ -372,7 +377,7 @@ pub(super) struct Fusion<'a> {
 }
 
 impl<'a> Fusion<'a> {
-    pub(super) fn new(index: &'a Index, asked: &'a Asked<'a>, weights: &'a Weights, best: Best) -> Self {
+    pub(super) fn new(index: &Index, asked: &'a Asked<'a>, weights: &'a Weights, best: Best) -> Self {
         let speakers: Vec<u32> = asked.own.iter().filter_map(|term| index.speakers.named(term.id)).collect();
         let named = if speakers.is_empty() { 0.0 } else { weights.speaker.max(0.0) };
         let asked_for = if asked.when.is_some() { weights.boost } else { 0.0 };
@@ -383,7 +388,7 @@ impl<'a> Fusion<'a> {
         let shares = Shares::exact(index, weights);
         let leaning = if weights.neighbours > 0.0 { shares[1] / weights.neighbours } else { 1.0 };
         let dense = [weights.dense_turn, weights.dense_neighbours * leaning];
-        Self { index, asked, weights, best, shares, dense, speakers, most_boost, least_boost }
+        Self { asked, weights, best, shares, dense, speakers, most_boost, least_boost }
     }
 
     /// The score before any boost.
@@ -395,9 +400,9 @@ impl<'a> Fusion<'a> {
         sum * role_weight(place.is_reply, self.weights)
     }
 
-    /// What no boost lifts the score above.
-    fn at_most(&self, hit: &Hit, place: &Place) -> f64 {
-        self.plain(hit, place) * (1.0 + self.most_boost)
+    /// What no boost lifts a score above.
+    pub(super) fn most_boosted(&self, plain: f64) -> f64 {
+        plain * (1.0 + self.most_boost)
     }
 
     fn fuse(&self, hit: &Hit, place: &Place) -> f64 {
@@ -418,4 +423,4 @@ impl<'a> Fusion<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -113,56 +113,76 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Scores the episodes of `index` that cover at least `least` of the question, by themselves or with their neighbours. How rare a term is,
-/// is reckoned over `all` indexes that are asked together, so that scores of a small scope can stand beside those of a large one.
+/// What one index knows of the terms of a question.
 ///
-/// With `prune`, of these only such as can be among the best: of the others it is not known how they score.
-pub(super) fn score(
-    index: &Index,
-    all: &[&Index],
-    terms: &[QueryTerm],
-    least: f32,
-    prune: Option<&Prune<'_>>,
-) -> Scored {
-    if index.len() == 0 || terms.is_empty() {
-        return Scored::default();
+/// How rare a term is, is reckoned over all indexes that are asked together, so that scores of a small scope can stand beside those of a
+/// large one.
+#[derive(Debug)]
+pub(super) struct Reads<'a> {
+    index: &'a Index,
+    /// Strongest first.
+    reads: Vec<Read<'a>>,
+    /// The information of the whole question.
+    whole: f32,
+}
+
+impl<'a> Reads<'a> {
+    /// `None` when there is nothing to be found.
+    pub(super) fn of(index: &'a Index, all: &[&Index], terms: &[QueryTerm]) -> Option<Self> {
+        if index.len() == 0 || terms.is_empty() {
+            return None;
+        }
+        let terms = strongest(all, terms);
+        let whole: f32 = terms.iter().take(FLOOR_TERMS).map(|&(_, information)| information).sum();
+        let reads = terms.iter().filter_map(|&term| Read::of(index, all, term)).collect();
+        Some(Self { index, reads, whole: whole.max(f32::MIN_POSITIVE) })
     }
-    let terms = strongest(all, terms);
-    let whole: f32 = terms.iter().take(FLOOR_TERMS).map(|&(_, information)| information).sum();
-    let whole = whole.max(f32::MIN_POSITIVE);
-    let reads: Vec<Read<'_>> = terms.iter().filter_map(|&term| Read::of(index, all, term)).collect();
-    let must = reads.len() - common(&reads, least * whole * ALMOST);
-    SCRATCH.with_borrow_mut(|scratch| {
-        scratch.fit(index);
-        let mut tries = TRIES;
-        for (at, read) in reads[..must].iter().enumerate() {
-            scratch.find(&index.sizes, read);
-            scratch.add_sessions(index, read);
-            let rest = &reads[at + 1..];
-            let closed = at + 1 == must;
-            if let Some(prune) = prune.filter(|_| closed || tries > 0 && scratch.is_short_beside(rest)) {
-                tries -= usize::from(!closed);
-                if let Some((kept, bar)) = prune.keep(&scratch.partial(index, whole, rest), closed) {
-                    let kept = scratch.finish(index, rest, kept, prune, &bar);
-                    let (hits, best) = scratch.take(index, whole, least, Some(&kept));
-                    // What was not looked at is known to score less than the best.
-                    return Scored { hits, best, beyond: Best::default() };
+
+    /// Scores the episodes that cover at least `least` of the question, by themselves or with their neighbours.
+    ///
+    /// With `prune`, of these only such as can be among the best: of the others it is not known how they score.
+    pub(super) fn score(&self, least: f32, prune: Option<&Prune<'_>>) -> Scored {
+        let Self { index, ref reads, whole } = *self;
+        let must = reads.len() - common(reads, least * whole * ALMOST);
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.fit(index);
+            let mut tries = TRIES;
+            for (at, read) in reads[..must].iter().enumerate() {
+                scratch.find(&index.sizes, read);
+                read.add_to_sessions(&mut scratch.sessions, index);
+                let rest = &reads[at + 1..];
+                let closed = at + 1 == must;
+                if let Some(prune) = prune.filter(|_| closed || tries > 0 && scratch.is_short_beside(rest)) {
+                    tries -= usize::from(!closed);
+                    if let Some((kept, bar)) = prune.keep(&scratch.partial(index, whole, rest), closed) {
+                        let kept = scratch.finish(index, rest, kept, prune, &bar);
+                        let (hits, best) = scratch.take(index, whole, least, Some(&kept));
+                        // What was not looked at is known to score less than the best.
+                        return Scored { hits, best, beyond: Best::default() };
+                    }
                 }
             }
-        }
-        let common = &reads[must..];
-        if scratch.found.is_empty() {
-            return Scored { beyond: beyond(common), ..Scored::default() };
-        }
-        for read in common {
-            scratch.look_up(&index.sizes, read);
-            scratch.add_sessions(index, read);
-        }
-        // Nothing is missing any more: most can be told not to be among the best for less than it takes to rank them.
-        let kept = prune.and_then(|prune| prune.keep(&scratch.partial(index, whole, &[]), true));
-        let (hits, best) = scratch.take(index, whole, least, kept.as_ref().map(|(kept, _)| kept.as_slice()));
-        Scored { hits, best, beyond: beyond(common) }
-    })
+            let common = &reads[must..];
+            if scratch.found.is_empty() {
+                return Scored { beyond: beyond(common), ..Scored::default() };
+            }
+            for read in common {
+                scratch.look_up(&index.sizes, read);
+                read.add_to_sessions(&mut scratch.sessions, index);
+            }
+            // Nothing is missing any more: most can be told not to be among the best for less than it takes to rank them.
+            let kept = prune.and_then(|prune| prune.keep(&scratch.partial(index, whole, &[]), true));
+            let (hits, best) = scratch.take(index, whole, least, kept.as_ref().map(|(kept, _)| kept.as_slice()));
+            Scored { hits, best, beyond: beyond(common) }
+        })
+    }
+
+    /// How all sessions score, by number.
+    pub(super) fn sessions(&self) -> Vec<f32> {
+        let mut sums = vec![0.0; self.index.sessions.len()];
+        self.reads.iter().for_each(|read| read.add_to_sessions(&mut sums, self.index));
+        sums
+    }
 }
 
 impl Read<'_> {
@@ -173,6 +193,14 @@ impl Read<'_> {
         }
         if let Some(count) = self.list.in_session(session) {
             *of_session += self.session.score(count as f32, index.sessions[session as usize].len);
+        }
+    }
+
+    /// Adds the term to all sessions that hold it.
+    fn add_to_sessions(&self, sums: &mut [f32], index: &Index) {
+        for &(session, count) in self.list.sessions() {
+            let at = session as usize;
+            sums[at] += self.session.score(count as f32, index.sessions[at].len);
         }
     }
 }
@@ -287,7 +315,7 @@ impl Scratch {
         wanted.dedup();
         for read in rest {
             if wanted.len() * SEARCH_FROM > read.list.sessions().len() {
-                self.add_sessions(index, read);
+                read.add_to_sessions(&mut self.sessions, index);
                 continue;
             }
             for &session in &wanted {
@@ -296,13 +324,6 @@ impl Scratch {
                     self.sessions[at] += read.session.score(count as f32, index.sessions[at].len);
                 }
             }
-        }
-    }
-
-    fn add_sessions(&mut self, index: &Index, read: &Read<'_>) {
-        for &(session, count) in read.list.sessions() {
-            let at = session as usize;
-            self.sessions[at] += read.session.score(count as f32, index.sessions[at].len);
         }
     }
 
@@ -360,7 +381,7 @@ mod tests {
 
     fn scores(index: &Index) -> BTreeMap<u128, [u32; 4]> {
         let terms = QueryTerm::distinct(&text::analyse("kite harbour violin"), 1.0);
-        let hits = score(index, &[index], &terms, 0.0, None).hits;
+        let hits = Reads::of(index, &[index], &terms).map_or(Vec::new(), |reads| reads.score(0.0, None).hits);
         let round = |value: f32| (value * 1e4).round() as u32;
         hits.iter()
             .filter_map(|hit| Some((index.doc(hit.doc)?.episode.id.0, hit)))
@@ -417,6 +438,6 @@ mod tests {
         let long: String = (0..5_000).map(|n| format!("word{n}x ")).collect::<String>() + "violin";
         let terms = QueryTerm::distinct(&text::analyse(&long), 1.0);
         assert!(terms.len() > MAX_TERMS);
-        assert_eq!(score(&index, &[&index], &terms, 0.0, None).hits.len(), 1);
+        assert_eq!(Reads::of(&index, &[&index], &terms).unwrap().score(0.0, None).hits.len(), 1);
     }
 }

@@ -4,27 +4,26 @@
 //! measured by their best and added. An episode is found by either: by words that clear the floor, or by standing out from texts that have
 //! nothing to do with the question.
 
-use std::collections::HashMap;
-
 use super::super::index::Index;
 use super::super::query::RecallConfig;
-use super::super::rank::{Asked, Floors, Found, Fusion, Purpose, clears_floor, may_show, role_weight, scored};
-use super::super::score::{Best, Hit, Scored};
+use super::super::rank::{Asked, Floors, Found, Fusion, Purpose, Top, clears_floor, may_show, reads, role_weight};
+use super::super::score::{Best, Hit, Reads, Scored};
 use super::channel::{Channel, Closeness, Near};
 use crate::memory::{EpisodeScores, RecalledEpisode, Speaker};
+
+/// One index with what is known of it.
+struct Searched<'a> {
+    index: &'a Index,
+    reads: Option<Reads<'a>>,
+    words: Scored,
+    channel: Option<Channel>,
+}
 
 /// A hit of words, of vectors, or of both.
 #[derive(Clone, Copy)]
 struct Both {
     hit: Hit,
     close: Option<Closeness>,
-}
-
-/// One index with what is known of it.
-struct Searched<'a> {
-    index: &'a Index,
-    words: Scored,
-    channel: Option<Channel>,
 }
 
 /// The episodes of several scopes that clear the floor, strongest first, at most `limit`.
@@ -43,75 +42,105 @@ pub(in crate::recall) fn ranked(
         return None;
     }
     let floors = Floors::of(indexes, asked, config, purpose);
-    let mut searched: Vec<Searched<'_>> = indexes
-        .iter()
-        .zip(channels)
-        .map(|(&index, channel)| Searched {
-            index,
-            words: scored(index, indexes, asked, floors.least(), None),
-            channel,
-        })
-        .collect();
+    let searched = indexes.iter().zip(channels).map(|(&index, channel)| {
+        let reads = reads(index, indexes, asked);
+        let words = reads.as_ref().map(|reads| reads.score(floors.least(), None)).unwrap_or_default();
+        Searched { index, reads, words, channel }
+    });
+    let mut searched: Vec<Searched<'_>> = searched.collect();
     let mut best = searched.iter().fold(Best::default(), |best, searched| best.max(searched.words.best));
-    for searched in &mut searched {
-        if searched.words.is_short_of(&best) {
-            searched.words = scored(searched.index, indexes, asked, 0.0, None);
-            best = best.max(searched.words.best);
+    for Searched { reads, words, .. } in &mut searched {
+        if let Some(reads) = reads.as_ref().filter(|_| words.is_short_of(&best)) {
+            *words = reads.score(0.0, None);
+            best = best.max(words.best);
         }
     }
-    let both: Vec<Vec<Both>> = searched.iter().map(Searched::join).collect();
-    let all = || both.iter().flatten();
+    let channels = searched.iter().filter_map(|searched| searched.channel.as_ref());
+    let nearest = channels.fold(Closeness::default(), |nearest, channel| nearest.max(channel.nearest));
     let is_shown = purpose == Purpose::Show;
-    let stands_out =
-        |both: &Both| both.close.is_some_and(|close| near.stands_out(close.turn, asked.is_personal, is_shown));
-    if !all().any(|both| clears_floor(&both.hit, floors.floor, floors.lenient) || stands_out(both)) {
+    let stands_out = near.stands_out(nearest.turn, asked.is_personal, is_shown);
+    let clears = |hit: &Hit| clears_floor(hit, floors.floor, floors.lenient);
+    if !stands_out && !searched.iter().any(|searched| searched.words.hits.iter().any(clears)) {
         return Some(Vec::new());
     }
-    let highest = |of: fn(Closeness) -> f32| all().filter_map(|both| both.close.map(of)).fold(0.0, f32::max);
-    let nearest = Closeness { turn: highest(|close| close.turn), neighbours: highest(|close| close.neighbours) };
-    let mut ranked: Vec<(f64, usize, Both)> = Vec::new();
-    for (number, (searched, both)) in searched.iter().zip(&both).enumerate() {
+    let mut top = Top::new(limit);
+    for (number, searched) in searched.iter().enumerate() {
         let fusion = Fusion::new(searched.index, asked, &config.weights, best);
-        for both in both {
-            let by_words = f64::from(both.hit.coverage) >= floors.beside && (!is_shown || both.hit.telling > 0);
-            let place = &searched.index.places[both.hit.doc as usize];
-            let by_meaning =
-                if is_shown { stands_out(both) } else { both.close.is_some_and(|close| near.is_beside(close)) };
-            if (by_words || by_meaning) && may_show(place, asked) {
-                // One without a vector is taken for unrelated.
-                let close = both.close.unwrap_or_default();
-                let meant = fusion.dense[0] * near.share(close.turn, nearest.turn)
-                    + fusion.dense[1] * near.share(close.neighbours, nearest.neighbours);
-                let plain = fusion.plain(&both.hit, place) + meant * role_weight(place.is_reply, &config.weights);
-                ranked.push((fusion.boosted(plain, place), number, *both));
-            }
-        }
+        let blend = Blend { asked, near, config, beside: floors.beside, is_shown, nearest, fusion };
+        searched.rank(&blend, number, &mut top);
     }
-    ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2.hit.doc).cmp(&(b.1, b.2.hit.doc))));
-    ranked.truncate(limit);
-    let found =
-        ranked.into_iter().filter_map(|(fused, number, both)| found(searched[number].index, both, fused, config));
+    let found = top
+        .into_ranked()
+        .into_iter()
+        .filter_map(|(fused, number, _, both)| found(searched[number].index, both, fused, config));
     Some(found.collect())
 }
 
+/// What is wanted of the episodes of one index.
+struct Blend<'a> {
+    asked: &'a Asked<'a>,
+    near: &'a Near<'a>,
+    config: &'a RecallConfig,
+    /// What each must cover of the question to be found by its words.
+    beside: f64,
+    is_shown: bool,
+    nearest: Closeness,
+    fusion: Fusion<'a>,
+}
+
+impl Blend<'_> {
+    fn is_found_by_words(&self, hit: &Hit) -> bool {
+        f64::from(hit.coverage) >= self.beside && (!self.is_shown || hit.telling > 0)
+    }
+
+    fn is_found_by_meaning(&self, close: Closeness) -> bool {
+        if self.is_shown {
+            self.near.stands_out(close.turn, self.asked.is_personal, true)
+        } else {
+            self.near.is_beside(close)
+        }
+    }
+
+    /// What vectors add, before any boost and whoever spoke. One without a vector is taken for unrelated.
+    fn meant(&self, close: Option<Closeness>) -> f64 {
+        let close = close.unwrap_or_default();
+        self.fusion.dense[0] * self.near.share(close.turn, self.nearest.turn)
+            + self.fusion.dense[1] * self.near.share(close.neighbours, self.nearest.neighbours)
+    }
+}
+
 impl Searched<'_> {
-    /// Puts the hits of words and the nearest beside each other, each document once.
-    fn join(&self) -> Vec<Both> {
-        let hits = &self.words.hits;
-        let close = |doc| self.channel.as_ref().and_then(|channel| channel.closeness(self.index, doc));
-        let mut both: Vec<Both> = hits.iter().map(|&hit| Both { hit, close: close(hit.doc) }).collect();
-        let Some(channel) = &self.channel else { return both };
-        both.sort_unstable_by_key(|both| both.hit.doc);
-        let (by_words, session) = (both.len(), |doc: u32| self.index.places[doc as usize].session);
-        // A session scores the same for all that is said in it.
-        let sessions: HashMap<u32, f32> = hits.iter().map(|hit| (session(hit.doc), hit.session)).collect();
-        for &doc in &channel.nearest {
-            if both[..by_words].binary_search_by_key(&doc, |both| both.hit.doc).is_err() {
-                let session = sessions.get(&session(doc)).copied().unwrap_or(0.0);
-                both.push(Both { hit: Hit { doc, session, ..Hit::default() }, close: close(doc) });
+    /// Offers every episode that words or vectors find.
+    fn rank(&self, blend: &Blend<'_>, number: usize, top: &mut Top<Both>) {
+        let mut offer = |hit: Hit, close: Option<Closeness>| {
+            let place = &self.index.places[hit.doc as usize];
+            let plain = blend.fusion.plain(&hit, place)
+                + blend.meant(close) * role_weight(place.is_reply, &blend.config.weights);
+            if blend.fusion.most_boosted(plain) >= top.bar() && may_show(place, blend.asked) {
+                top.offer(blend.fusion.boosted(plain, place), number, hit.doc, Both { hit, close });
+            }
+        };
+        let Some(channel) = &self.channel else {
+            self.words.hits.iter().filter(|hit| blend.is_found_by_words(hit)).for_each(|&hit| offer(hit, None));
+            return;
+        };
+        let mut by_words = vec![false; self.index.places.len()];
+        for &hit in &self.words.hits {
+            by_words[hit.doc as usize] = true;
+            let close = channel.closeness(hit.doc);
+            if blend.is_found_by_words(&hit) || close.is_some_and(|close| blend.is_found_by_meaning(close)) {
+                offer(hit, close);
             }
         }
-        both
+        // A session scores the same for all that is said in it.
+        let sessions = self.reads.as_ref().map(Reads::sessions).unwrap_or_default();
+        for (close, doc) in channel.all().zip(0..) {
+            // Also says no to what has no vector.
+            if blend.is_found_by_meaning(close) && !by_words[doc as usize] {
+                let session = sessions.get(self.index.places[doc as usize].session as usize).copied();
+                offer(Hit { doc, session: session.unwrap_or_default(), ..Hit::default() }, Some(close));
+            }
+        }
     }
 }
 

@@ -4,8 +4,6 @@ use super::super::index::Index;
 use super::rows::Asked;
 use super::space::Space;
 
-/// So many of the nearest are looked at, beside those that words find.
-const NEAREST: usize = 256;
 /// Nothing is nearer than the nearest, but of a question that nothing is near to, the nearest is nothing either: a channel is measured from no
 /// less than this, in spreads of unrelated texts.
 const LEAST_BEST: f32 = 3.0;
@@ -39,13 +37,20 @@ pub(super) struct Closeness {
     pub(super) neighbours: f32,
 }
 
-/// How near the episodes of one index are.
+/// How near the episodes of one index are, by document; `NaN` where there is no vector.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// By document; `NaN` where there is no vector.
-    cosines: Vec<f32>,
-    /// The nearest, nearest first.
-    pub(super) nearest: Vec<u32>,
+    turns: Vec<f32>,
+    neighbours: Vec<f32>,
+    /// The nearest of each; never below zero.
+    pub(super) nearest: Closeness,
+}
+
+impl Closeness {
+    /// The nearest of both, by each channel.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self { turn: self.turn.max(other.turn), neighbours: self.neighbours.max(other.neighbours) }
+    }
 }
 
 impl<'a> Near<'a> {
@@ -60,10 +65,17 @@ impl<'a> Near<'a> {
         if index.dense.len(self.space) == 0 {
             return None;
         }
-        let mut cosines = Vec::new();
-        index.dense.cosines(&self.asked, &mut cosines);
-        let nearest = nearest(&cosines);
-        Some(Channel { cosines, nearest })
+        let mut turns = Vec::new();
+        index.dense.cosines(&self.asked, &mut turns);
+        let mut channel = Channel { neighbours: Vec::with_capacity(turns.len()), turns, nearest: Closeness::default() };
+        for (doc, &turn) in (0..).zip(&channel.turns) {
+            let [prev, next] = index.beside(doc).map(|beside| channel.turn(beside).unwrap_or(0.0));
+            let neighbours = (turn + (prev + next)) / index.dense.length(doc);
+            channel.nearest.turn = channel.nearest.turn.max(turn);
+            channel.nearest.neighbours = channel.nearest.neighbours.max(neighbours);
+            channel.neighbours.push(neighbours);
+        }
+        Some(channel)
     }
 
     /// Whether an episode, or it together with its neighbours, is near enough to be listed below one that stands out.
@@ -93,50 +105,17 @@ impl<'a> Near<'a> {
 
 impl Channel {
     /// How near a document is; `None` when it has no vector.
-    pub(super) fn closeness(&self, index: &Index, doc: u32) -> Option<Closeness> {
-        let turn = self.cosine(doc)?;
-        let beside: f32 = index.beside(doc).into_iter().filter_map(|beside| self.cosine(beside)).sum();
-        Some(Closeness { turn, neighbours: (turn + beside) / index.dense.length(doc) })
+    pub(super) fn closeness(&self, doc: u32) -> Option<Closeness> {
+        let turn = self.turn(doc)?;
+        Some(Closeness { turn, neighbours: self.neighbours[doc as usize] })
     }
 
-    fn cosine(&self, doc: u32) -> Option<f32> {
-        self.cosines.get(doc as usize).copied().filter(|cosine| !cosine.is_nan())
+    /// How near all documents are, by number; `NaN` where there is no vector.
+    pub(super) fn all(&self) -> impl Iterator<Item = Closeness> {
+        self.turns.iter().zip(&self.neighbours).map(|(&turn, &neighbours)| Closeness { turn, neighbours })
     }
-}
 
-/// The documents with the highest cosines, highest first.
-fn nearest(cosines: &[f32]) -> Vec<u32> {
-    let mut best: Vec<(f32, u32)> = Vec::with_capacity(NEAREST + 1);
-    let mut least = f32::NEG_INFINITY;
-    for (&cosine, doc) in cosines.iter().zip(0..) {
-        // Also says no to what is no number.
-        if cosine > least {
-            let at = best.partition_point(|known| known.0 >= cosine);
-            best.insert(at, (cosine, doc));
-            best.truncate(NEAREST);
-            least = best.get(NEAREST - 1).map_or(f32::NEG_INFINITY, |last| last.0);
-        }
-    }
-    best.into_iter().map(|(_, doc)| doc).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn the_nearest_are_those_with_the_highest_cosines(mut cosines in prop::collection::vec(-1.0_f32..1.0, 0..900), holes in 0..9_usize) {
-            for hole in 0..holes.min(cosines.len()) {
-                let at = hole * 7 % cosines.len();
-                cosines[at] = f32::NAN;
-            }
-            let mut expected: Vec<(f32, u32)> = cosines.iter().copied().zip(0..).filter(|(c, _)| !c.is_nan()).collect();
-            expected.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            let expected: Vec<u32> = expected.into_iter().take(NEAREST).map(|(_, doc)| doc).collect();
-            prop_assert_eq!(nearest(&cosines), expected);
-        }
+    fn turn(&self, doc: u32) -> Option<f32> {
+        self.turns.get(doc as usize).copied().filter(|turn| !turn.is_nan())
     }
 }

@@ -23,7 +23,7 @@ fn text(drawn: &[usize]) -> String {
     drawn.iter().map(|&drawn| word(drawn)).collect::<Vec<_>>().join(" ")
 }
 
-fn any_episodes() -> impl Strategy<Value = Vec<Episode>> {
+pub(in crate::recall) fn any_episodes() -> impl Strategy<Value = Vec<Episode>> {
     let odd = (0..10, -0.9..0.4_f64, 0..6_usize);
     let any = (0..8, 0_i64..40, prop::collection::vec(0..100_usize, 1..7), odd, 0..40_i64);
     prop::collection::vec(any, 20..160).prop_map(|drawn| {
@@ -117,7 +117,8 @@ fn most_of_what_holds_one_of_many_words_is_left_out() {
         telling: true,
         limit: 4,
     };
-    let [all, few] = [None, Some(&prune)].map(|prune| scored(&index, &[&index], &asked, 0.16, prune).hits.len());
+    let [all, few] =
+        [None, Some(&prune)].map(|prune| reads(&index, &[&index], &asked).unwrap().score(0.16, prune).hits.len());
     assert!(few * 3 < all, "{few} of {all}");
     assert!(few >= 4);
 }
