@@ -1,10 +1,15 @@
 //! The index of one scope: which episode holds which term, in which session, beside which others.
 //!
 //! One posting list a term serves three channels: the turn, the turn with its neighbours, and the session. The counts of all three are
-//! kept exact through every insert and removal (`lists`), so nothing has to be rebuilt. Scores come from `score`.
+//! kept exact through every insert and removal (`lists`), so nothing has to be rebuilt. `fill` takes in a whole scope at once. Scores come
+//! from `score`.
+
+mod fill;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
+pub(super) use fill::Filling;
 
 use super::dense::{Rows, Space};
 use super::exclude::Exclude;
@@ -37,8 +42,6 @@ pub(super) struct Place {
     pub(super) message: u64,
     pub(super) session: u32,
     pub(super) speaker: u32,
-    prev: u32,
-    next: u32,
     pub(super) sensitivity: Sensitivity,
     /// By how much its score was moved since it was stored, by what people thought of answers that it was shown for.
     pub(super) hindsight: f32,
@@ -68,6 +71,8 @@ pub(super) struct Index {
     lists: Lists,
     pub(super) sizes: Vec<Size>,
     pub(super) places: Vec<Place>,
+    /// The neighbours of each, before and behind it.
+    beside: Vec<[u32; 2]>,
     docs: Vec<Option<Doc>>,
     /// Numbers of documents that are no more.
     free: Vec<u32>,
@@ -124,23 +129,31 @@ impl Index {
         else {
             return;
         };
+        let position = episode.position;
+        let session = self.describe(doc, episode, found);
+        let terms = self.docs[doc as usize].as_ref().map_or(&[][..], |doc| &doc.terms);
+        self.lists.add_own(doc, session, self.sizes[doc as usize].turn, terms);
+        self.link(doc, session, position);
+    }
+
+    /// Writes down what is known of a document by itself; returns its session. The lists do not have it yet, nor do its neighbours.
+    fn describe(&mut self, doc: u32, episode: Arc<Episode>, found: Vec<Term>) -> u32 {
         let len = u32::try_from(found.iter().filter(|term| term.counts()).count()).unwrap_or(u32::MAX);
         let terms = self.lists.count(found.iter().map(|term| term.id));
         let session = self.session(&episode.session);
         let name = episode.speaker.as_deref().filter(|name| !name.is_empty());
         let speaker = name.and_then(|name| self.speakers.number(name)).unwrap_or(NONE);
-        self.lists.add_own(doc, session, len, &terms);
         self.total_len += u64::from(len);
         self.bytes += cost(&episode, terms.len());
         self.by_id.insert(episode.id, doc);
-        let position = episode.position;
         put(&mut self.sizes, doc, Size { turn: len, window: 0 });
         let place = place(&episode);
         self.widen(place.hindsight);
         put(&mut self.places, doc, Place { session, speaker, ..place });
+        put(&mut self.beside, doc, [NONE; 2]);
         let sketch = Sketch::of(found.iter().map(|term| term.id));
         put(&mut self.docs, doc, Some(Doc { episode, sketch, terms }));
-        self.link(doc, session, position);
+        session
     }
 
     /// Takes an episode out.
@@ -180,8 +193,8 @@ impl Index {
         let Some(doc) = self.docs[number as usize].as_mut() else { return };
         change(Arc::make_mut(&mut doc.episode));
         let after = place(&doc.episode);
-        let Place { session, speaker, prev, next, .. } = self.places[number as usize];
-        self.places[number as usize] = Place { session, speaker, prev, next, ..after };
+        let Place { session, speaker, .. } = self.places[number as usize];
+        self.places[number as usize] = Place { session, speaker, ..after };
         self.widen(after.hindsight);
     }
 
@@ -221,7 +234,7 @@ impl Index {
     }
 
     fn unlink(&mut self, doc: u32, position: i64) {
-        let Place { prev, next, session, .. } = self.places[doc as usize];
+        let ([prev, next], session) = (self.beside(doc), self.places[doc as usize].session);
         let Size { turn, window } = self.sizes[doc as usize];
         let Session { order, len } = &mut self.sessions[session as usize];
         order.retain(|&entry| entry != (position, doc));
@@ -239,11 +252,11 @@ impl Index {
     }
 
     fn prev(&self, doc: u32) -> u32 {
-        self.places.get(doc as usize).map_or(NONE, |place| place.prev)
+        self.beside(doc)[0]
     }
 
     fn next(&self, doc: u32) -> u32 {
-        self.places.get(doc as usize).map_or(NONE, |place| place.next)
+        self.beside(doc)[1]
     }
 
     /// Makes two documents neighbours.
@@ -251,8 +264,8 @@ impl Index {
         if left == NONE || right == NONE {
             return;
         }
-        self.places[left as usize].next = right;
-        self.places[right as usize].prev = left;
+        self.beside[left as usize][1] = right;
+        self.beside[right as usize][0] = left;
         if let (Some(Some(a)), Some(Some(b))) = (self.docs.get(left as usize), self.docs.get(right as usize)) {
             self.lists.add_near(left, &b.terms);
             self.lists.add_near(right, &a.terms);
@@ -264,8 +277,8 @@ impl Index {
         if left == NONE || right == NONE || self.next(left) != right {
             return;
         }
-        self.places[left as usize].next = NONE;
-        self.places[right as usize].prev = NONE;
+        self.beside[left as usize][1] = NONE;
+        self.beside[right as usize][0] = NONE;
         if let (Some(Some(a)), Some(Some(b))) = (self.docs.get(left as usize), self.docs.get(right as usize)) {
             self.lists.take_near(left, &b.terms);
             self.lists.take_near(right, &a.terms);
@@ -293,13 +306,14 @@ impl Index {
         if !self.dense.put(doc, space, stored) {
             return false;
         }
-        self.measure_vectors([self.prev(doc), doc, self.next(doc)]);
+        let [prev, next] = self.beside(doc);
+        self.measure_vectors([prev, doc, next]);
         true
     }
 
     fn measure_vectors(&mut self, docs: [u32; 3]) {
         for doc in docs.into_iter().filter(|&doc| doc != NONE) {
-            self.dense.measure(doc, [self.prev(doc), self.next(doc)]);
+            self.dense.measure(doc, self.beside(doc));
         }
     }
 
@@ -318,7 +332,7 @@ impl Index {
 
     /// The neighbours of a document, `NONE` where there is none.
     pub(super) fn beside(&self, doc: u32) -> [u32; 2] {
-        [self.prev(doc), self.next(doc)]
+        self.beside.get(doc as usize).copied().unwrap_or([NONE; 2])
     }
 
     /// How many episodes it holds.
@@ -350,8 +364,6 @@ fn place(episode: &Episode) -> Place {
         message: Exclude::key(&episode.message_hash),
         session: NONE,
         speaker: NONE,
-        prev: NONE,
-        next: NONE,
         sensitivity: episode.sensitivity,
         hindsight: hindsight(episode),
         is_reply: episode.role == Speaker::Assistant,

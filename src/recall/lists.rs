@@ -139,6 +139,21 @@ impl List {
         self.most.near = self.most.near.max(entry.near);
     }
 
+    /// Returns how often it stands in the session now. Sessions that go on and new ones are looked for at the end, where they stand.
+    fn add_to_session(&mut self, session: u32, count: u16) -> u32 {
+        let at = match self.sessions.last() {
+            Some(&(last, _)) if last == session => Ok(self.sessions.len() - 1),
+            Some(&(last, _)) if last > session => self.sessions.binary_search_by_key(&session, |&(session, _)| session),
+            _ => Err(self.sessions.len()),
+        };
+        let at = at.unwrap_or_else(|at| {
+            self.sessions.insert(at, (session, 0));
+            at
+        });
+        self.sessions[at].1 += u32::from(count);
+        self.sessions[at].1
+    }
+
     fn take(&mut self, doc: u32, own: u16, near: u16) {
         let Ok(at) = self.place(doc) else { return };
         self.turns -= usize::from(own > 0);
@@ -190,16 +205,7 @@ impl Lists {
         for &(number, count) in terms {
             let list = &mut self.lists[number as usize];
             list.add(doc, count, count);
-            let total = match list.sessions.binary_search_by_key(&session, |&(session, _)| session) {
-                Ok(at) => {
-                    list.sessions[at].1 += u32::from(count);
-                    list.sessions[at].1
-                }
-                Err(at) => {
-                    list.sessions.insert(at, (session, count.into()));
-                    count.into()
-                }
-            };
+            let total = list.add_to_session(session, count);
             list.most.session = list.most.session.max(total);
             list.most.shortest = list.most.shortest.min(len);
         }

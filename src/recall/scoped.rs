@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::facts::Known;
-use super::index::{Index, Studied};
+use super::index::{Filling, Index, Studied};
 use super::source::ScopeData;
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::text;
@@ -45,13 +45,15 @@ impl Scoped {
             scoped.put_fact(fact);
         }
         let mut left = data.episodes.into_iter();
+        let mut filling = Filling::default();
         loop {
             let piece: Vec<Episode> = left.by_ref().take(PIECE).collect();
             if piece.is_empty() {
                 break;
             }
-            study(piece).into_iter().for_each(|studied| scoped.index.insert_studied(studied));
+            study(piece).into_iter().for_each(|studied| filling.add(studied));
         }
+        scoped.index = filling.finish();
         scoped.index.shrink(max_episodes);
         scoped
     }

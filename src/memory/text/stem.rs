@@ -9,7 +9,7 @@ use super::words::{self, Commonness};
 use super::{TermId, hash};
 
 /// Words that a thread remembers, at most; a further one takes the place of another. A power of two.
-const SLOTS: usize = 2_048;
+const SLOTS: usize = 8_192;
 /// Longer words are rare, and stemmed each time.
 const MAX_BYTES: usize = 22;
 
