@@ -142,16 +142,13 @@ pub(super) fn ended(sent: &Sent, operation: &'static str, course: Course<'_>, to
         if let Some(reply) = reply {
             said(&sent.span, reply, told.then_some(tokens));
         }
-        match outcome {
-            // Its header told already.
-            None | Some(AttemptOutcome::ClientError | AttemptOutcome::Limited | AttemptOutcome::ServerError) => {}
-            Some(outcome) => {
-                sent.span.record("backstory.outcome", outcome.text());
-                if outcome != AttemptOutcome::Cancelled {
-                    sent.span.record("error.type", outcome.text());
-                    sent.span.record("otel.status_code", "error");
-                }
-            }
+        // Of what never became a reply the attempt told why when it ended.
+        let Some(outcome) = outcome.filter(|_| matches!(course, Course::Reply(_) | Course::Gone)) else { return };
+        sent.span.record("backstory.outcome", outcome.text());
+        // That a client leaves is no fault of the model's.
+        if outcome != AttemptOutcome::Cancelled {
+            sent.span.record("error.type", outcome.text());
+            sent.span.record("otel.status_code", "error");
         }
     });
 }

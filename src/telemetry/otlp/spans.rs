@@ -27,8 +27,21 @@ fn finished(mut span: SpanData) -> SpanData {
         }
         span.span_kind = SpanKind::Client;
     }
+    keep_newest(&mut span.attributes);
     span.attributes.iter_mut().for_each(clip);
     span
+}
+
+/// What was recorded twice is there twice; what was said last holds.
+fn keep_newest(attributes: &mut Vec<KeyValue>) {
+    let mut at = 0;
+    while at < attributes.len() {
+        if attributes[at + 1..].iter().any(|later| later.key == attributes[at].key) {
+            attributes.remove(at);
+        } else {
+            at += 1;
+        }
+    }
 }
 
 fn clip(attribute: &mut KeyValue) {
@@ -73,6 +86,13 @@ pub(super) mod tests {
         let named = finished(span(names::STORE, vec![KeyValue::new("db.operation.name", "list_facts")]));
         assert_eq!((named.name.as_ref(), named.span_kind), ("list_facts", SpanKind::Client));
         assert_eq!(finished(span("recall", Vec::new())).name, "recall");
+    }
+
+    #[test]
+    fn of_what_was_recorded_twice_the_newest_is_told() {
+        let attributes = vec![KeyValue::new("a", 1), KeyValue::new("b", 2), KeyValue::new("a", 3)];
+        let told = finished(span("attempt", attributes)).attributes;
+        assert_eq!(told, [KeyValue::new("b", 2), KeyValue::new("a", 3)]);
     }
 
     #[test]
