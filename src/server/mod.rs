@@ -8,6 +8,7 @@ mod entrance;
 mod front;
 mod guard;
 mod models;
+mod named;
 mod routes;
 mod serve;
 mod stack;

@@ -6,12 +6,14 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get};
 use http::header::{ALLOW, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use tracing::Instrument;
 
 use super::models;
+use super::named::named;
 use crate::access::{Asking, Running};
 use crate::admin;
 use crate::app::App;
@@ -23,7 +25,8 @@ use crate::upstream::UpstreamBody;
 
 /// Builds the router of the data listener, for all but the two paths that carry the load, which `front` takes.
 pub(super) fn data(app: &Arc<App>) -> Router {
-    let routes = health(app).merge(admin::routes(app)).route("/v1/{*rest}", any(other).with_state(Arc::clone(app)));
+    let apis = admin::routes(app).route_layer(from_fn_with_state(Arc::clone(app), named));
+    let routes = health(app).merge(apis).route("/v1/{*rest}", any(other).with_state(Arc::clone(app)));
     // With an address of their own they are there and nowhere else.
     let routes = if app.config.server.admin_listen.is_some() { routes } else { routes.merge(operators(app)) };
     with_fallbacks(routes)
@@ -41,7 +44,8 @@ fn health(app: &Arc<App>) -> Router {
 
 /// What is for those who run the gateway.
 fn operators(app: &Arc<App>) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state(Arc::clone(app)).merge(admin::admin_routes(app))
+    let api = admin::admin_routes(app).route_layer(from_fn_with_state(Arc::clone(app), named));
+    Router::new().route("/metrics", get(metrics)).with_state(Arc::clone(app)).merge(api)
 }
 
 fn with_fallbacks(routes: Router) -> Router {
@@ -59,7 +63,7 @@ async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<
     let mut reply = match passed.await {
         Ok(reply) => reply,
         Err(error) => {
-            let mut reply = respond(&error, stamp.id).map(Body::new);
+            let mut reply = span.in_scope(|| respond(&error, stamp.id)).map(Body::new);
             if error.kind == ErrorKind::MethodNotAllowed {
                 reply.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             }
@@ -150,7 +154,7 @@ fn plain_error(error: &GatewayError) -> Response<Body> {
     respond(error, RequestId(0)).map(Body::new)
 }
 
-fn stamp(app: &App) -> Stamp {
+pub(super) fn stamp(app: &App) -> Stamp {
     let at = app.clock.now();
     Stamp {
         id: RequestId::generate(at, &*app.random),
