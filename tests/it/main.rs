@@ -25,6 +25,7 @@ mod limits;
 mod memory;
 mod memory_api;
 mod odd_queries;
+mod otlp;
 mod prefix;
 mod process;
 mod properties;

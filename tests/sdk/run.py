@@ -58,6 +58,9 @@ def main():
         sys.exit(f"a gateway did not end well on SIGTERM: exit codes {stopped}")
     documented = [str(HERE / "pages"), str(HERE / "agents")]
     run("what docs/ shows", [sys.executable, "-B", "-m", "pytest", "-q", "-rs", "-o", cache, *documented])
+    collector = CACHE / "sdk-otlp" / "bin" / "python"
+    if collector.exists():
+        run("OpenTelemetry's own messages", [str(collector), "-B", str(HERE / "otlp" / "collect.py")])
     run("kill -9", [sys.executable, "-B", str(HERE / "python" / "crash.py")])
     run("real embedding models", [sys.executable, "-B", str(HERE / "real-embedders" / "doctor.py")])
     run("a real small model", [sys.executable, "-B", str(HERE / "real-model" / "two_conversations.py")])

@@ -5,6 +5,7 @@
 
 pub(crate) mod binary;
 pub(crate) mod client;
+pub(crate) mod collector;
 pub(crate) mod fake;
 pub(crate) mod live;
 pub(crate) mod log;
