@@ -29,6 +29,13 @@ pub(super) struct Put {
     pub(super) dropped: Vec<String>,
 }
 
+impl Put {
+    /// A body that its provider takes as it is.
+    pub(super) fn as_it_is(body: Bytes, client: Dialect) -> Self {
+        Self { body, kind: Kind::Chat(client), back: None, dropped: Vec::new() }
+    }
+}
+
 /// What a translation depends on beside request and provider.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
@@ -53,7 +60,7 @@ pub(super) fn put(api: &Api, client: Dialect, body: &Bytes, how: How) -> Result<
         return Err(unsupported(format!("this target does not take requests to /v1/{}", client.path())));
     };
     if spoken == client {
-        return Ok(Put { body: body.clone(), kind: Kind::Chat(client), back: None, dropped: Vec::new() });
+        return Ok(Put::as_it_is(body.clone(), client));
     }
     // It was read before, and every change since left it readable.
     let read = || ChatRequest::decode_as(client, body.clone()).map_err(GatewayError::internal);

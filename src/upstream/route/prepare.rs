@@ -167,6 +167,9 @@ impl Shared {
         client: Dialect,
         fitted: &Fitted,
     ) -> Result<Put, GatewayError> {
+        if target.provider.api.dialects.has(client) {
+            return Ok(Put::as_it_is(fitted.body.clone(), client));
+        }
         let known = self.learned.known(target, request.call.stamp.at);
         let how = How {
             untranslatable: target.provider.api.untranslatable,

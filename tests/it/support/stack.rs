@@ -36,11 +36,13 @@ tenant = "one"
 passthrough = ["/v1/audio/"]
 "#;
 
+/// The mock takes all dialects as they are.
 const ONE_PROVIDER: &str = r#"
 [[providers]]
 name = "upstream"
 base_url = "${UPSTREAM}"
 api_key = "${PROVIDER_KEY}"
+dialects = ["chat", "messages", "responses"]
 "#;
 
 /// What a stack is started with.
@@ -109,7 +111,7 @@ impl Builder {
     /// No keys: clients bring their own.
     pub(crate) fn client_mode(self) -> Self {
         self.keys("")
-            .providers("[[providers]]\nname = \"upstream\"\nbase_url = \"${UPSTREAM}\"\napi_key = \"client\"\n")
+            .providers("[[providers]]\nname = \"upstream\"\nbase_url = \"${UPSTREAM}\"\napi_key = \"client\"\ndialects = [\"chat\", \"messages\", \"responses\"]\n")
     }
 
     /// All `[[providers]]`, instead of the one.
@@ -124,7 +126,7 @@ impl Builder {
         for at in 1..=n {
             let upstream = if at == 1 { "UPSTREAM".to_owned() } else { format!("UPSTREAM_{at}") };
             self.providers.push_str(&format!(
-                "[[providers]]\nname = \"p{at}\"\nbase_url = \"${{{upstream}}}\"\napi_key = \"sk-provider-number-{at}-abcdef\"\n"
+                "[[providers]]\nname = \"p{at}\"\nbase_url = \"${{{upstream}}}\"\napi_key = \"sk-provider-number-{at}-abcdef\"\ndialects = [\"chat\", \"messages\", \"responses\"]\n"
             ));
         }
         self.more.push_str("[[models]]\nname = \"chain\"\n");

@@ -68,7 +68,7 @@ impl Stream {
         let mut rest = bytes;
         let mut parser = std::mem::take(&mut self.parser);
         while let Some(event) = parser.next(&mut rest) {
-            if let Some(data) = event.data.filter(|_| !self.over) {
+            if let Some(data) = event.data.filter(|data| !self.over && !data.trim_ascii().is_empty()) {
                 let text = std::str::from_utf8(data).ok().filter(|text| scan::validate(text).is_ok());
                 match text.filter(|_| !event.oversized) {
                     Some(text) => self.event(text),
