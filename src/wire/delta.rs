@@ -84,8 +84,8 @@ pub struct Seen {
     pub error: bool,
     /// It is no JSON object.
     pub malformed: bool,
-    /// It is the last event of its stream. Chat has none: its streams end with `[DONE]`.
-    pub last: bool,
+    /// It says that the stream is over.
+    pub end: bool,
 }
 
 /// Accumulates one reply.
@@ -213,7 +213,7 @@ impl Accumulator {
             usage: usage.is_some(),
             error: error || chunk.object == Some(Literal(r#""error""#)),
             malformed: false,
-            last: false,
+            end: false,
         };
         if let Some(literal) = usage {
             self.reply.usage = Usage::read(literal.0).map(|later| later.after(self.reply.usage)).or(self.reply.usage);

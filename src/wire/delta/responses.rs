@@ -58,7 +58,7 @@ impl Accumulator {
         let mut seen = Seen {
             chat: event.kind.starts_with("response."),
             error: event.kind == "error" || event.error.is_some(),
-            last: self.dialect.is_last_event(&event.kind),
+            end: self.dialect.is_last_event(&event.kind),
             ..Seen::default()
         };
         if let Some(delta) = event.delta.filter(|delta| delta.len() > 2) {
@@ -83,7 +83,7 @@ impl Accumulator {
             self.malformed += 1;
             return Seen { malformed: true, ..Seen::default() };
         }
-        let mut seen = self.response(text, whole(text), Seen { last: true, ..Seen::default() });
+        let mut seen = self.response(text, whole(text), Seen { end: true, ..Seen::default() });
         seen.chat = scan::member(text, whole(text), "output").is_some();
         let says = self.reply.choices.first().is_some_and(|choice| {
             !(choice.text.is_empty() && choice.refusal.is_empty() && choice.tool_calls.is_empty())
@@ -123,12 +123,12 @@ impl Accumulator {
                     self.reply.usage = later.or(self.reply.usage);
                 }
                 "error" => seen.error |= value.starts_with('{'),
-                "status" if seen.last => self.finish(value),
+                "status" if seen.end => self.finish(value),
                 "output" => output = Some(member.value),
                 _ => {}
             }
         }
-        if let Some(output) = output.filter(|_| seen.last) {
+        if let Some(output) = output.filter(|_| seen.end) {
             self.output(text, output);
         }
         seen

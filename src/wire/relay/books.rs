@@ -14,7 +14,7 @@ pub(super) struct Books {
 }
 
 impl Books {
-    pub(super) fn new(dialect: Dialect, collect: bool) -> Self {
+    pub(super) fn new(collect: bool, dialect: Dialect) -> Self {
         let reply = if collect { Accumulator::new() } else { Accumulator::light() };
         Self { reply: reply.in_dialect(dialect), done: false, events: 0 }
     }
@@ -30,7 +30,7 @@ impl Books {
             Ok(text) => self.reply.chunk(text),
             Err(_) => self.reply.chunk(&String::from_utf8_lossy(data)),
         };
-        self.done |= seen.last;
+        self.done |= seen.end;
         seen
     }
 

@@ -81,7 +81,7 @@ impl StreamRelay {
         Self {
             options,
             parser: SseParser::new(),
-            books: Books::new(options.dialect, options.collect),
+            books: Books::new(options.collect, options.dialect),
             hold: Hold::default(),
             verdict: Verdict::Open,
             passes: false,
@@ -112,6 +112,11 @@ impl StreamRelay {
         while let Some(event) = self.parser.next(&mut rest) {
             let seen = match event.data {
                 Some(data) if !event.oversized => self.books.data(data),
+                // Too large to be read, and the end all the same.
+                Some(_) if event.name.as_deref().is_some_and(|name| self.options.dialect.is_last_event(name)) => {
+                    self.books.done();
+                    Seen::default()
+                }
                 _ => Seen::default(),
             };
             let fate = if self.passes { Fate::Pass } else { fate(self.options, &event, seen) };
@@ -318,7 +323,7 @@ fn join(frames: Vec<Bytes>) -> Bytes {
 
 fn fate(options: RelayOptions, event: &Event<'_>, seen: Seen) -> Fate {
     let len = event.range.end - event.range.start;
-    if options.hold_end && (seen.last || event.data.is_some_and(is_done)) {
+    if options.hold_end && (seen.end || event.data.is_some_and(is_done)) {
         Fate::End
     } else if options.withhold_usage && is_usage(seen) && len <= MAX_HELD_BYTES as u64 {
         Fate::Withhold

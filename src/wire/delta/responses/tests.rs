@@ -50,7 +50,7 @@ fn words_calls_and_usage_are_put_together() {
     let counted =
         Usage { prompt_tokens: 20, completion_tokens: 9, cached_tokens: 5, cache_write_tokens: 0, reasoning_tokens: 4 };
     assert_eq!(reply.usage, Some(counted));
-    let last: Vec<bool> = seen.iter().map(|seen| seen.last).collect();
+    let last: Vec<bool> = seen.iter().map(|seen| seen.end).collect();
     assert_eq!(last.iter().filter(|last| **last).count(), 1);
     assert!(last[12] && seen.iter().all(|seen| !seen.error));
 }
@@ -80,7 +80,7 @@ fn failures_are_errors_and_an_answer_cut_short_by_its_limit_is_none() {
     let error = json!({"type": "error", "code": "x", "message": "y", "param": null, "sequence_number": 1});
     let told = |event: &Value| {
         let (_, seen) = read(std::slice::from_ref(event));
-        (seen[0].last, seen[0].error)
+        (seen[0].end, seen[0].error)
     };
     assert_eq!(told(&failed), (true, true));
     assert_eq!(told(&incomplete), (true, false));
@@ -115,7 +115,7 @@ fn the_light_one_follows_without_text() {
         "output": [{"id": "msg_1", "type": "message", "content": [{"text": "secret"}]}]}})
         .to_string(),
     );
-    assert!(seen.last && books.finished());
+    assert!(seen.end && books.finished());
     let reply = books.into_reply();
     assert_eq!((reply.choices[0].text.as_str(), reply.events, reply.usage.map(Usage::total)), ("", 1, Some(29)));
     assert_eq!((reply.id.as_deref(), reply.items.as_slice()), (Some("resp_1"), ["msg_1".to_owned()].as_slice()));
