@@ -82,7 +82,9 @@ impl Identify {
             return;
         };
         let turns = chat.messages().iter().filter(|message| message.role == Role::User).take(2).count();
-        if source != SubjectSource::Header && turns == 1 {
+        // A later turn of a conversation that upstream keeps has one message, too.
+        let begins = turns == 1 && chat.kept_upstream().is_none();
+        if source != SubjectSource::Header && begins {
             subjects.begun(&principal.tenant, &identity.namespace, source, &scope.subject);
         }
     }

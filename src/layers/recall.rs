@@ -333,7 +333,9 @@ fn pinned(pin: &TurnState, earlier: Vec<Earlier>, chain: &Arc<Chain>, epoch: i64
         n_episodes: pin.episodes.len(),
         n_passages: pin.passages.len(),
     };
-    exchange::Recall { notes, epoch, revision: pin.revision, ..without(outcome, Some(Arc::clone(chain))) }
+    let profile_facts = pin.profile_facts.clone();
+    let recall = without(outcome, Some(Arc::clone(chain)));
+    exchange::Recall { notes, epoch, profile_facts, revision: pin.revision, ..recall }
 }
 
 /// Whether the profile block shown earlier in the conversation may stand: every fact it rests on is still known. A newer value of one is told

@@ -339,7 +339,8 @@ impl Outcome {
         let scope = scope_of(&self.call);
         let memory = self.call.identity.memory;
         // Kept for longer than the request, so only where something may be kept.
-        let shown = self.answered.as_ref().filter(|_| memory.read && memory.write && self.recall.chain.is_some());
+        let asked = matches!(self.recall.outcome, MemoryOutcome::Asked { .. } | MemoryOutcome::Pinned { .. });
+        let shown = self.answered.as_ref().filter(|_| memory.read && memory.write && asked);
         let expires_at = self.call.stamp.at.plus_seconds(KEPT_SECONDS);
         let shown = shown.map(|answered| TurnState {
             profile: Arc::clone(&answered.fitted.profile),
