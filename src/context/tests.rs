@@ -1,6 +1,7 @@
 //! What a fit promises, over whole requests.
 
 mod messages;
+mod responses;
 
 use std::collections::HashSet;
 
