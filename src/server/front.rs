@@ -7,6 +7,7 @@
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -23,9 +24,12 @@ use super::stack::{Gateway, gateway};
 use crate::app::{App, Settings};
 use crate::base::{GatewayError, RequestId};
 use crate::exchange::Kind;
-use crate::layers::{ReplyBody, respond};
+use crate::layers::{Paced, Patience, ReplyBody, respond};
 use crate::telemetry::{HandshakeFailure, Held, Listener, Metrics};
 use crate::wire::Dialect;
+
+/// How long a body may come that is read as it comes.
+const LONGEST_UPLOAD: Duration = Duration::from_secs(3_600);
 
 /// Everything behind one listener. Cheap to clone.
 ///
@@ -46,6 +50,8 @@ struct Shared {
     router: Router,
     bounds: Bounds,
     loopback_only: bool,
+    /// Of bodies that the router's paths read as they come, an import as long as it may be: only silence ends them.
+    patience: Patience,
 }
 
 struct Direct {
@@ -122,7 +128,9 @@ impl Shared {
             Listener::Admin => (None, routes::admin(app), app.settings.admin_loopback_only),
         };
         let Settings { max_header_bytes, max_url_bytes, .. } = app.settings;
-        Self { direct, router, bounds: Bounds { max_header_bytes, max_url_bytes }, loopback_only }
+        let bounds = Bounds { max_header_bytes, max_url_bytes };
+        let patience = Patience { total: LONGEST_UPLOAD, idle: app.settings.patience.idle };
+        Self { direct, router, bounds, loopback_only, patience }
     }
 
     async fn route(&self, request: Request<Incoming>) -> Response<ReplyBody> {
@@ -144,7 +152,8 @@ impl Shared {
         match direct {
             Some(stack) => stack.answer(request).await,
             None => {
-                let reply = self.router.clone().call(request.map(Body::new)).await;
+                let request = request.map(|body| Body::new(Paced::new(body, self.patience)));
+                let reply = self.router.clone().call(request).await;
                 let reply = reply.unwrap_or_else(|never| match never {});
                 reply.map(|body| body.map_err(Into::into).boxed_unsync())
             }
