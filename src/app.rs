@@ -110,6 +110,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// Requests at a time.
     pub permits: Arc<Semaphore>,
+    /// Held by whoever measures where the time goes: one at a time.
+    pub profiling: Arc<Semaphore>,
     /// Plain settings of the layers.
     pub settings: Settings,
     /// The configuration in force.

@@ -58,6 +58,12 @@ impl States {
         }
     }
 
+    /// Bytes that are held, by their own count.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.cache.weighted_size()
+    }
+
     /// Returns the state under a prefix, if there is one that has not expired.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod explain;
 mod identity;
 pub mod keys;
 pub mod memory;
+mod profile;
 mod recall;
 mod reload;
 pub mod usage;
@@ -21,7 +22,7 @@ use crate::app::App;
 
 /// The routes under `/admin/v1`: for holders of the admin key, on the admin listener where there is one.
 pub fn admin_routes(app: &Arc<App>) -> Router {
-    keys::routes(app).merge(usage::routes(app)).merge(reload::routes(app))
+    keys::routes(app).merge(usage::routes(app)).merge(reload::routes(app)).merge(profile::routes(app))
 }
 
 /// The routes under `/memory/v1` and all else that people and apps ask with keys of their own.

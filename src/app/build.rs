@@ -303,6 +303,7 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
         limits,
         subjects,
         permits: Arc::new(Semaphore::new(admits(config.server.max_concurrency))),
+        profiling: Arc::new(Semaphore::new(1)),
         settings: settings(config),
         config: Arc::new(config.clone()),
         clock,

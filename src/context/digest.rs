@@ -90,6 +90,12 @@ impl Digests {
         }
     }
 
+    /// Bytes that are held, by their own count.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.made.weighted_size() + self.chosen.weighted_size()
+    }
+
     /// Forgets all digests: they are made again where they are needed.
     pub fn clear(&self) {
         self.made.invalidate_all();

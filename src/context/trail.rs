@@ -230,6 +230,12 @@ impl Trails {
         Self { last: Cache::builder().weigher(weigh).max_capacity(max_bytes).build(), keys: RandomState::default() }
     }
 
+    /// Bytes that are held, by their own count.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.last.weighted_size()
+    }
+
     pub(super) fn keys(&self) -> &RandomState {
         &self.keys
     }

@@ -76,6 +76,12 @@ impl Recall {
         Self { reranker, ..self }
     }
 
+    /// Bytes that are held, by their own count.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.hot.weighted_size()
+    }
+
     /// How many episodes are shown at most.
     #[must_use]
     pub fn max_episodes(&self) -> usize {

@@ -121,6 +121,12 @@ impl Knowledge {
         }
     }
 
+    /// Bytes that are held, by their own count.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.hot.weighted_size()
+    }
+
     /// Finds by other numbers from now on; the bound of what is held stays as it was.
     pub fn set_config(&self, config: RecallConfig) {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = of_documents(config);

@@ -28,6 +28,7 @@ mod odd_queries;
 mod otlp;
 mod prefix;
 mod process;
+mod profile;
 mod properties;
 mod providers;
 mod quality;

@@ -20,8 +20,9 @@ const HERTZ: i32 = 199;
 /// # Errors
 /// 501 where the system has no such timer.
 pub(super) async fn profile(time: Duration) -> Result<String, GatewayError> {
-    let unavailable =
-        |error: pprof::Error| GatewayError::new(ErrorKind::NotImplemented, "this system gives no profile").with_source(error);
+    let unavailable = |error: pprof::Error| {
+        GatewayError::new(ErrorKind::NotImplemented, "this system gives no profile").with_source(error)
+    };
     let sampling = pprof::ProfilerGuardBuilder::default()
         .frequency(HERTZ)
         .blocklist(&["libc", "libgcc", "pthread", "vdso"])

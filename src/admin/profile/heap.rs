@@ -32,18 +32,14 @@ pub(super) fn profile(app: &App) -> Value {
 fn process() -> Value {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     // smaps_rollup has what is resident by kind; status has peaks and threads.
-    let mut told = figures(&read("/proc/self/smaps_rollup"), &[
-        ("Rss", "resident"),
-        ("Pss", "resident_share"),
-        ("Anonymous", "anonymous"),
-        ("Swap", "swapped"),
-    ]);
-    told.extend(figures(&read("/proc/self/status"), &[
-        ("VmHWM", "resident_at_most"),
-        ("VmSize", "address_space"),
-        ("VmData", "committed"),
-        ("Threads", "threads"),
-    ]));
+    let mut told = figures(
+        &read("/proc/self/smaps_rollup"),
+        &[("Rss", "resident"), ("Pss", "resident_share"), ("Anonymous", "anonymous"), ("Swap", "swapped")],
+    );
+    told.extend(figures(
+        &read("/proc/self/status"),
+        &[("VmHWM", "resident_at_most"), ("VmSize", "address_space"), ("VmData", "committed"), ("Threads", "threads")],
+    ));
     Value::Object(told)
 }
 

@@ -77,6 +77,7 @@ impl App {
             summaries: self.summaries.clone(),
             metrics: Arc::clone(&self.metrics),
             permits: Arc::clone(&self.permits),
+            profiling: Arc::clone(&self.profiling),
             identities: self.identities.clone(),
             own_models: Arc::clone(&self.own_models),
             reloads: Arc::clone(&self.reloads),
