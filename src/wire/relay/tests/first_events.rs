@@ -48,7 +48,7 @@ fn every_kind_of_content_counts() {
 
 #[test]
 fn another_shape_is_other() {
-    for event in [r#"data: {"type":"response.created"}"#, "data: hello", "data: [1]"] {
+    for event in [r#"data: {"type":"thread.created"}"#, "data: hello", "data: [1]"] {
         assert_eq!(first(&[event]), FirstEvent::Other, "{event}");
     }
 }
