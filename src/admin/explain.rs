@@ -13,18 +13,25 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::base::{ExchangeId, GatewayError, RequestId};
+use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
 use crate::context::{Allowance, DigestBy, Fate, Fitted, Policy, Report};
 use crate::exchange::{Authenticated, Kind, Recalled, Stamp};
 use crate::layers::{Decode, Identify, Stage, context_header, memory_header, read_body, respond};
 use crate::telemetry::{Outcome, Route};
 use crate::upstream::Preview;
+use crate::wire::Dialect;
 
-/// Explains a request given as its headers and body; returns a JSON object.
+/// Explains a request given as its headers and body; returns a JSON object. Without a word on its dialect the body's own members tell.
 ///
 /// # Errors
 /// As the request itself would be refused.
-pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<String, GatewayError> {
+pub async fn explain(
+    app: &App,
+    headers: &HeaderMap,
+    dialect: Option<Dialect>,
+    body: Bytes,
+) -> Result<String, GatewayError> {
+    let dialect = dialect.unwrap_or_else(|| std::str::from_utf8(&body).map(Dialect::of_body).unwrap_or_default());
     let at = app.clock.now();
     let stamp = Stamp {
         id: RequestId::generate(at, &*app.random),
@@ -36,10 +43,13 @@ pub async fn explain(app: &App, headers: &HeaderMap, body: Bytes) -> Result<Stri
     let (principal, credential) = app.keys.authenticate(headers).await?;
     let mut http = Request::new(Full::new(body));
     *http.headers_mut() = headers.clone();
-    let decoded =
-        Decode { kind: Kind::CHAT, max_body_bytes: app.settings.max_body_bytes, patience: app.settings.patience }
-            .run(Authenticated { stamp, principal, credential, http })
-            .await?;
+    let decoded = Decode {
+        kind: Kind::Chat(dialect),
+        max_body_bytes: app.settings.max_body_bytes,
+        patience: app.settings.patience,
+    }
+    .run(Authenticated { stamp, principal, credential, http })
+    .await?;
     let call = Arc::new(
         Identify { policies: Arc::clone(&app.settings.policies), learn: app.settings.learn, subjects: None }
             .run(decoded)
@@ -190,13 +200,25 @@ fn why_cut(report: &Report) -> Option<String> {
 
 pub(super) async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let explained = match read_body(&parts.headers, body, app.settings.max_body_bytes, app.settings.patience).await {
-        Ok(body) => explain(&app, &parts.headers, body).await,
-        Err(error) => Err(error),
+    let explained = async {
+        let dialect = asked_dialect(parts.uri.query())?;
+        let body = read_body(&parts.headers, body, app.settings.max_body_bytes, app.settings.patience).await?;
+        explain(&app, &parts.headers, dialect, body).await
     };
+    let explained = explained.await;
     let reply = answer(explained);
     app.metrics.requests.inc(Route::Explain, Outcome::of_status(reply.status().as_u16()));
     reply
+}
+
+/// The dialect that a query names, as in `?dialect=messages`.
+fn asked_dialect(query: Option<&str>) -> Result<Option<Dialect>, GatewayError> {
+    let named = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("dialect="));
+    let unknown = || {
+        GatewayError::new(ErrorKind::BadRequest, "dialect must be `chat`, `messages` or `responses`")
+            .with_param("dialect")
+    };
+    named.map(|name| Dialect::named(name).ok_or_else(unknown)).transpose()
 }
 
 /// A JSON text, or an error in OpenAI's envelope.

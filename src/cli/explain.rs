@@ -67,7 +67,7 @@ async fn explain(args: &ExplainArgs) -> Result<String, String> {
     // Nothing is learned here: the background work ends before it begins.
     app.halt.cancel();
     let headers = headers(args)?;
-    let answer = admin::explain(&app, &headers, Bytes::from(body)).await.map_err(|error| error.to_string())?;
+    let answer = admin::explain(&app, &headers, None, Bytes::from(body)).await.map_err(|error| error.to_string())?;
     if args.json {
         return Ok(answer);
     }

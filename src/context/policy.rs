@@ -163,7 +163,8 @@ impl Target {
     }
 
     /// Returns what a whole request of `counted` tokens of ours is upstream.
-    pub(super) fn real_request(&self, counted: usize) -> usize {
+    #[must_use]
+    pub fn real_request(&self, counted: usize) -> usize {
         self.real(counted) + self.overhead
     }
 }

@@ -31,7 +31,7 @@ pub use identify::Identify;
 pub use recall::Recall;
 pub use record::{Record, RecordSettings, context_header, memory_header};
 pub use reserve::{Booking, Reservation, Reserve};
-pub use respond::{Arrived, Respond, respond};
+pub use respond::{Arrived, Respond, name_request, respond, respond_in};
 pub use span::{SpanBody, request_span, spanned};
 pub use stage::{Stage, StageLayer, Then};
 pub use upload::{Paced, Patience, TooSlow, read_body};

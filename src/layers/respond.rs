@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use tower::{Layer, Service};
@@ -20,9 +20,10 @@ use super::span::{request_span, spanned};
 use crate::base::{Clock, ErrorKind, ExchangeId, GatewayError, Random, RequestId};
 use crate::exchange::Stamp;
 use crate::telemetry::{Metrics, Outcome, Route, request};
-use crate::wire::fault::envelope;
+use crate::wire::{Dialect, fault};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// A request with its names and times.
@@ -34,7 +35,7 @@ pub struct Arrived<B> {
     pub http: http::Request<B>,
 }
 
-/// Names each request, turns errors into OpenAI's envelope, counts replies.
+/// Names each request, turns errors into the envelope of its dialect, counts replies.
 #[derive(Clone)]
 pub struct Respond(Arc<Shared>);
 
@@ -44,6 +45,7 @@ struct Shared {
     random: Arc<dyn Random>,
     metrics: Arc<Metrics>,
     route: Route,
+    dialect: Dialect,
 }
 
 impl fmt::Debug for Respond {
@@ -53,9 +55,15 @@ impl fmt::Debug for Respond {
 }
 
 impl Respond {
-    /// Makes the layer for one route (a metric label).
-    pub fn new(clock: Arc<dyn Clock>, random: Arc<dyn Random>, metrics: Arc<Metrics>, route: Route) -> Self {
-        Self(Arc::new(Shared { clock, random, metrics, route }))
+    /// Makes the layer for one route (a metric label), whose clients read errors in this dialect.
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        metrics: Arc<Metrics>,
+        route: Route,
+        dialect: Dialect,
+    ) -> Self {
+        Self(Arc::new(Shared { clock, random, metrics, route, dialect }))
     }
 }
 
@@ -112,11 +120,9 @@ where
             async move {
                 let mut reply = match inner.call(Arrived { stamp, http }).await {
                     Ok(reply) => reply,
-                    Err(error) => respond(&error, stamp.id),
+                    Err(error) => respond_in(shared.dialect, &error, stamp.id),
                 };
-                if let Ok(id) = HeaderValue::from_maybe_shared(Bytes::from(stamp.id.to_string())) {
-                    reply.headers_mut().insert(X_REQUEST_ID, id);
-                }
+                name_request(shared.dialect, reply.headers_mut(), stamp.id);
                 shared.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
                 Ok(spanned(span, reply, BodyExt::boxed_unsync))
             }
@@ -125,9 +131,26 @@ where
     }
 }
 
-/// Turns an error into a reply, and logs it where someone may have to act on it.
+/// Tells a client what its request is called, where it looks for that.
+pub fn name_request(dialect: Dialect, headers: &mut HeaderMap, id: RequestId) {
+    if let Ok(id) = HeaderValue::from_maybe_shared(Bytes::from(id.to_string())) {
+        // Anthropic's own SDKs look here.
+        if dialect == Dialect::Messages {
+            headers.insert(REQUEST_ID, id.clone());
+        }
+        headers.insert(X_REQUEST_ID, id);
+    }
+}
+
+/// Turns an error into a reply in OpenAI's envelope, and logs it where someone may have to act on it.
 #[must_use]
 pub fn respond(error: &GatewayError, request_id: RequestId) -> Response<ReplyBody> {
+    respond_in(Dialect::Chat, error, request_id)
+}
+
+/// Turns an error into a reply as clients of a dialect read it, and logs it where someone may have to act on it.
+#[must_use]
+pub fn respond_in(dialect: Dialect, error: &GatewayError, request_id: RequestId) -> Response<ReplyBody> {
     let causes = error.causes();
     let causes = causes.as_deref().unwrap_or_default();
     match error.kind {
@@ -139,7 +162,7 @@ pub fn respond(error: &GatewayError, request_id: RequestId) -> Response<ReplyBod
         }
         _ => tracing::debug!(%request_id, kind = ?error.kind, causes, "request refused"),
     }
-    let mut reply = Response::new(full(envelope(error)));
+    let mut reply = Response::new(full(fault::body(dialect, error, &request_id.to_string())));
     *reply.status_mut() = StatusCode::from_u16(error.kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(after) = error.retry_after {

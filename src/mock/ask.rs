@@ -67,6 +67,7 @@ impl Ask {
             Dialect::Responses => value("text").map(|text| format_of(&text["format"])),
             _ => value("response_format"),
         };
+        let bearer = request.header("authorization").and_then(|v| v.strip_prefix("Bearer "));
         let json = format.filter(|format| format["type"].as_str().is_some_and(|t| t != "text"));
         let previous = match chat.kept_upstream() {
             Some(Kept::Response(id)) => Some(id.into_owned()),
@@ -87,7 +88,7 @@ impl Ask {
             tool_result: newest.role.is_tool_result().then(|| chat.message_text(newest).into_owned()),
             tools,
             json,
-            key: request.header("authorization").and_then(|v| v.strip_prefix("Bearer ")).map(str::to_owned),
+            key: bearer.or_else(|| request.header("x-api-key")).map(str::to_owned),
             chat,
         })
     }

@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::ask::{Answer, Ask};
 use super::behaviour::{Behaviour, Stop};
+use super::messages;
 use super::record::Recorded;
 use super::reply::{End, Raw};
 use super::responses;
@@ -39,9 +40,17 @@ pub(super) async fn answer(
         ask.prompt_tokens = ask.counted() * percent / 100;
     }
     if let Some(window) = behaviour.window.filter(|&window| ask.prompt_tokens > window) {
-        return (Raw::json(400, too_large(window, ask.prompt_tokens).to_string()), None);
+        let raw = match ask.dialect {
+            Dialect::Messages => messages::too_large(window, ask.prompt_tokens),
+            Dialect::Chat | Dialect::Responses => Raw::json(400, too_large(window, ask.prompt_tokens).to_string()),
+        };
+        return (raw, None);
     }
     let mut raw = match behaviour.error {
+        Some(status) if ask.dialect == Dialect::Messages => {
+            let message = if status == 200 { INSIDE } else { &*error_message(status, ask.key.as_deref()) };
+            messages::failure(status, message, ask.stream)
+        }
         Some(200) if ask.stream && ask.dialect == Dialect::Responses => {
             Raw::stream([responses::error_inside(&inner_error())])
         }
@@ -57,8 +66,10 @@ pub(super) async fn answer(
                     kept = Some(writer.response());
                     if streams { writer.response_stream() } else { writer.response_body() }
                 }
-                (_, true) => writer.stream(),
-                (_, false) => writer.body(),
+                (Dialect::Messages, true) => writer.message_stream(),
+                (Dialect::Messages, false) => writer.message_body(),
+                (Dialect::Chat, true) => writer.stream(),
+                (Dialect::Chat, false) => writer.body(),
             }
         }
     };
@@ -109,8 +120,10 @@ fn too_large(window: u64, tokens: u64) -> Value {
     json!({"error": {"message": message, "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}})
 }
 
+const INSIDE: &str = "The mock was asked to fail inside a 200.";
+
 fn inner_error() -> Value {
-    json!({ "message": "The mock was asked to fail inside a 200.", "type": "server_error", "param": null, "code": "mock_200" })
+    json!({ "message": INSIDE, "type": "server_error", "param": null, "code": "mock_200" })
 }
 
 fn error_inside() -> Bytes {

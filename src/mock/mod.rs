@@ -13,6 +13,7 @@ mod ask;
 mod behaviour;
 mod chat;
 mod embed;
+mod messages;
 mod notes;
 mod record;
 mod replies;
@@ -97,7 +98,7 @@ The mock behaves as the name of the model says. Words may be joined: mock-echo-s
   mock-reversed         embeddings: the last text first, with the right index
 
 A request that offers tools gets a call of the first tool when its newest message is the user's, and text after the
-result. With response_format it gets a JSON object. Endpoints: POST /v1/chat/completions, POST /v1/responses (its last 256
+result. With response_format it gets a JSON object. Endpoints: POST /v1/chat/completions, POST /v1/messages, POST /v1/responses (its last 256
 answers may be gone on from, read and deleted), POST /v1/embeddings (vectors made of the words; texts that share words are near), POST /v1/rerank (by shared words, as Cohere or TEI), GET /v1/models;
 any other path under /v1/ is echoed as JSON.
 

@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use super::chat;
 use super::embed;
+use super::messages;
 use super::record::{Log, Recorded};
 use super::reply::{Afterwards, End, Raw};
 use super::rerank;
@@ -218,6 +219,7 @@ async fn decide(state: &State, request: &Recorded, number: u64) -> Raw {
     };
     match (&request.method, request.path()) {
         (&Method::POST, "/v1/chat/completions") => chat::reply(request, number, text, model).await,
+        (&Method::POST, "/v1/messages") => messages::reply(request, number, text, model).await,
         (&Method::POST, "/v1/responses") => responses::reply(&state.responses, request, number, text, model).await,
         (&Method::POST, "/v1/embeddings") => embed::reply(request, model),
         (&Method::POST, "/v1/rerank") => rerank::reply(request, model),

@@ -14,6 +14,14 @@ pub(super) struct Style {
     pub(super) comments: bool,
 }
 
+/// Returns one event with a name.
+pub(super) fn named_event(name: &str, data: &str, style: Style) -> Bytes {
+    let end = style.line_end.as_str();
+    let comment = if style.comments { format!(": keep-alive{end}{end}") } else { String::new() };
+    let space = if style.space { " " } else { "" };
+    Bytes::from(format!("{comment}event:{space}{name}{end}data:{space}{data}{end}{end}"))
+}
+
 /// Returns one event.
 pub(super) fn event(data: &str, style: Style) -> Bytes {
     let end = style.line_end.as_str();

@@ -24,7 +24,7 @@ use super::stack::{Gateway, gateway};
 use crate::app::{App, Settings};
 use crate::base::{GatewayError, RequestId};
 use crate::exchange::Kind;
-use crate::layers::{Paced, Patience, ReplyBody, respond};
+use crate::layers::{Paced, Patience, ReplyBody, respond, respond_in};
 use crate::telemetry::{HandshakeFailure, Held, Listener, Metrics};
 use crate::wire::Dialect;
 
@@ -56,6 +56,7 @@ struct Shared {
 
 struct Direct {
     chat: Gateway<Incoming>,
+    messages: Gateway<Incoming>,
     responses: Gateway<Incoming>,
     embeddings: Gateway<Incoming>,
 }
@@ -120,6 +121,7 @@ impl Shared {
             Listener::Data => {
                 let direct = Direct {
                     chat: stack(Kind::CHAT),
+                    messages: stack(Kind::Chat(Dialect::Messages)),
                     responses: stack(Kind::Chat(Dialect::Responses)),
                     embeddings: stack(Kind::Embeddings),
                 };
@@ -134,17 +136,19 @@ impl Shared {
     }
 
     async fn route(&self, request: Request<Incoming>) -> Response<ReplyBody> {
+        let dialect = Dialect::of_path(request.uri().path());
         if let Err(error) = self.bounds.check(&request) {
-            return respond(&error, RequestId(0));
+            return respond_in(dialect, &error, RequestId(0));
         }
         // Before anything is done: who may talk to us at all.
         if self.loopback_only
             && let Err(error) = guard::check(request.headers(), request.uri())
         {
-            return respond(&error, RequestId(0));
+            return respond_in(dialect, &error, RequestId(0));
         }
         let direct = match (&self.direct, request.method(), request.uri().path()) {
             (Some(direct), &Method::POST, "/v1/chat/completions") => Some(&direct.chat),
+            (Some(direct), &Method::POST, "/v1/messages") => Some(&direct.messages),
             (Some(direct), &Method::POST, "/v1/responses") => Some(&direct.responses),
             (Some(direct), &Method::POST, "/v1/embeddings") => Some(&direct.embeddings),
             _ => None,

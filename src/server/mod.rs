@@ -4,6 +4,7 @@
 //! what a connection talks to, `serve` accepts connections and drains them. What a request is allowed or told is not decided here.
 
 mod bounds;
+mod count;
 mod entrance;
 mod front;
 mod guard;

@@ -12,6 +12,7 @@ use http::header::{ALLOW, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use tracing::Instrument;
 
+use super::count::count_tokens;
 use super::models;
 use super::named::named;
 use crate::access::{Asking, Running};
@@ -19,9 +20,10 @@ use crate::admin;
 use crate::app::App;
 use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
 use crate::exchange::Stamp;
-use crate::layers::{Paced, request_span, respond, spanned};
+use crate::layers::{Paced, name_request, request_span, respond, respond_in, spanned};
 use crate::telemetry::{self, Outcome, Route, request};
 use crate::upstream::UpstreamBody;
+use crate::wire::Dialect;
 
 /// Builds the router of the data listener, for all but the two paths that carry the load, which `front` takes.
 pub(super) fn data(app: &Arc<App>) -> Router {
@@ -57,22 +59,29 @@ fn with_fallbacks(routes: Router) -> Router {
 /// Paths under `/v1/` that are not ours: passed through for those who may.
 async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
     let mut stamp = stamp(&app);
-    let route = if request.uri().path().starts_with("/v1/models") { Route::Models } else { Route::Passthrough };
-    let span = request_span(&request, &mut stamp, "/v1/{*rest}");
-    let passed = request::scope(stamp.id, pass(&app, &stamp, request)).instrument(span.clone());
-    let mut reply = match passed.await {
+    let path = request.uri().path();
+    let dialect = Dialect::of_path(path);
+    let counts = request.method() == Method::POST && path == "/v1/messages/count_tokens";
+    let route = match dialect {
+        Dialect::Messages => Route::Messages,
+        _ if path.starts_with("/v1/models") => Route::Models,
+        _ => Route::Passthrough,
+    };
+    let span = request_span(&request, &mut stamp, if counts { "/v1/messages/count_tokens" } else { "/v1/{*rest}" });
+    let answered =
+        async { if counts { count_tokens(&app, &stamp, request).await } else { pass(&app, &stamp, request).await } };
+    let answered = request::scope(stamp.id, answered).instrument(span.clone());
+    let mut reply = match answered.await {
         Ok(reply) => reply,
         Err(error) => {
-            let mut reply = span.in_scope(|| respond(&error, stamp.id)).map(Body::new);
+            let mut reply = span.in_scope(|| respond_in(dialect, &error, stamp.id)).map(Body::new);
             if error.kind == ErrorKind::MethodNotAllowed {
                 reply.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             }
             reply
         }
     };
-    if let Ok(id) = HeaderValue::from_str(&stamp.id.to_string()) {
-        reply.headers_mut().insert("x-request-id", id);
-    }
+    name_request(dialect, reply.headers_mut(), stamp.id);
     app.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
     spanned(span, reply, Body::new)
 }
@@ -90,7 +99,7 @@ async fn pass(app: &App, stamp: &Stamp, request: Request<Body>) -> Result<Respon
     if is_upgrade || path.starts_with("/v1/realtime") {
         return Err(GatewayError::new(ErrorKind::NotImplemented, "upgrades (WebSocket, realtime) are not supported"));
     }
-    if path == "/v1/chat/completions" || path == "/v1/embeddings" {
+    if matches!(path, "/v1/chat/completions" | "/v1/messages" | "/v1/embeddings") {
         return Err(GatewayError::new(ErrorKind::MethodNotAllowed, format!("{path} takes POST")));
     }
     let is_models = path == "/v1/models" || path.starts_with("/v1/models/");

@@ -20,6 +20,7 @@ use crate::layers::{
 };
 use crate::telemetry::Route;
 use crate::upstream::UpstreamBody;
+use crate::wire::Dialect;
 
 /// The data plane as one function: shared by all requests, and its type is erased once.
 pub struct Gateway<B>(Box<dyn Fn(Request<B>) -> Answering + Send + Sync>);
@@ -69,13 +70,14 @@ where
         // Memory is best effort: a failed or slow recall yields none, and is counted.
         .then(app.recall_stage()); // -> Recalled
 
-    let route = match kind {
-        Kind::Chat(_) => Route::Chat,
-        Kind::Embeddings => Route::Embeddings,
+    let (route, dialect) = match kind {
+        Kind::Chat(Dialect::Messages) => (Route::Messages, Dialect::Messages),
+        Kind::Chat(dialect) => (Route::Chat, dialect),
+        Kind::Embeddings => (Route::Embeddings, Dialect::Chat),
     };
     let stack = ServiceBuilder::new()
         // Above this line there are no errors, only replies.
-        .layer(Respond::new(Arc::clone(&app.clock), Arc::clone(&app.random), Arc::clone(&app.metrics), route))
+        .layer(Respond::new(Arc::clone(&app.clock), Arc::clone(&app.random), Arc::clone(&app.metrics), route, dialect))
         // The permit is held by the reply's body, not by its future. Above all work, so that a refusal costs nothing.
         .layer(Admit::new(Arc::clone(&app.permits), Arc::clone(&app.metrics)))
         .layer(stages)

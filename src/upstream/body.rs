@@ -97,7 +97,7 @@ enum Inner {
     /// All of it stands in `front`.
     Known,
     /// A body in one event.
-    Event(Box<UpstreamBody>),
+    Event(Box<UpstreamBody>, &'static str),
     /// A body in another dialect.
     Translated(Box<(UpstreamBody, Translator)>),
     Late(Late),
@@ -171,9 +171,9 @@ impl UpstreamBody {
         Self::with(Inner::Late(Late { body, every, next }), BodyLimits::default())
     }
 
-    /// This body as one event of a stream; of a very long one the first 4 MB.
-    pub(super) fn into_event(self) -> Self {
-        Self::with(Inner::Event(Box::new(self)), BodyLimits::default())
+    /// This body as one event of a stream, with a name if it is not empty; of a very long one the first 4 MB.
+    pub(super) fn into_event(self, name: &'static str) -> Self {
+        Self::with(Inner::Event(Box::new(self), name), BodyLimits::default())
     }
 
     /// This body as `translator` writes it, as it comes.
@@ -229,10 +229,11 @@ impl UpstreamBody {
         loop {
             let polled = match &mut self.inner {
                 Inner::Known => Poll::Ready(None),
-                Inner::Event(body) => {
+                Inner::Event(body, name) => {
                     let said = ready!(poll_collect(body, cx));
+                    let event = event_of(name, &said);
                     self.inner = Inner::Known;
-                    Poll::Ready(Some(Ok(Frame::data(event_of(&said)))))
+                    Poll::Ready(Some(Ok(Frame::data(event))))
                 }
                 Inner::Translated(translated) => {
                     let (body, translator) = &mut **translated;
@@ -322,7 +323,7 @@ impl UpstreamBody {
         match &self.inner {
             Inner::Plain(body) => body.size_hint().exact().map(|n| n + front),
             Inner::Known => Some(front),
-            Inner::Decoded(_) | Inner::Event(_) | Inner::Translated(_) | Inner::Late(_) => None,
+            Inner::Decoded(_) | Inner::Event(..) | Inner::Translated(_) | Inner::Late(_) => None,
         }
     }
 }

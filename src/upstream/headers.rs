@@ -10,23 +10,22 @@ use crate::exchange::Credential;
 use crate::telemetry::trace_context;
 
 /// Request headers that any upstream may see.
-const UP: [HeaderName; 7] = [
+const UP: [HeaderName; 9] = [
     ACCEPT,
     CONTENT_TYPE,
     USER_AGENT,
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("openai-beta"),
+    HeaderName::from_static("anthropic-version"),
+    HeaderName::from_static("anthropic-beta"),
     // A trace goes on behind us; where we take part in it, the attempt's span takes the place of the client's.
     trace_context::TRACEPARENT,
     trace_context::TRACESTATE,
 ];
 
 /// Request headers that belong to the client's own account: they go only where its own key goes.
-const UP_WITH_CLIENT_KEY: [HeaderName; 3] = [
-    HeaderName::from_static("openai-organization"),
-    HeaderName::from_static("openai-project"),
-    HeaderName::from_static("anthropic-version"),
-];
+const UP_WITH_CLIENT_KEY: [HeaderName; 2] =
+    [HeaderName::from_static("openai-organization"), HeaderName::from_static("openai-project")];
 
 /// Reply headers that the client may see.
 const DOWN: [HeaderName; 6] =

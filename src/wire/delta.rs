@@ -5,6 +5,7 @@
 
 mod call;
 mod chunk;
+mod messages;
 mod quick;
 mod responses;
 #[cfg(test)]
@@ -135,8 +136,10 @@ impl Accumulator {
 
     /// Takes the data of one event of a stream. `[DONE]` is ignored.
     pub fn chunk(&mut self, data: &str) -> Seen {
-        if self.dialect == Dialect::Responses {
-            return self.event_of_response(data);
+        match self.dialect {
+            Dialect::Chat => {}
+            Dialect::Messages => return self.message_event(data),
+            Dialect::Responses => return self.event_of_response(data),
         }
         // Nearly every chunk of a stream whose text nobody keeps ends here.
         if !self.collect && self.awaits_one_finish() && quick::tells_nothing_new(data.as_bytes()) {
@@ -149,10 +152,11 @@ impl Accumulator {
     /// Takes a whole reply that was not streamed.
     pub fn body(&mut self, json: &[u8]) -> Seen {
         let text = String::from_utf8_lossy(json);
-        if self.dialect == Dialect::Responses {
-            return self.whole_response(&text);
+        match self.dialect {
+            Dialect::Chat => self.read(&text, |choice| choice.message),
+            Dialect::Messages => self.message_body(&text),
+            Dialect::Responses => self.whole_response(&text),
         }
-        self.read(&text, |choice| choice.message)
     }
 
     /// The reply up to now.

@@ -1,5 +1,7 @@
 //! The dialects in which a conversation is asked for.
 
+use super::scan::{self, Span};
+
 /// How a request is written, and its answer. What a dialect calls things is decided in this module's readers; all else works on
 /// the view that they give (`ChatRequest`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,6 +23,42 @@ impl Dialect {
             Self::Chat => "chat/completions",
             Self::Messages => "messages",
             Self::Responses => "responses",
+        }
+    }
+
+    /// The dialect of those who ask for a path, and read its errors.
+    #[must_use]
+    pub fn of_path(path: &str) -> Self {
+        match path.strip_prefix("/v1/messages") {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => Self::Messages,
+            _ => Self::Chat,
+        }
+    }
+
+    /// Reads the name of a dialect, as in the query of `/memory/v1/explain`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "chat" => Some(Self::Chat),
+            "messages" => Some(Self::Messages),
+            "responses" => Some(Self::Responses),
+            _ => None,
+        }
+    }
+
+    /// The dialect that a body is written in, as far as its members tell: where only one of them has a member of that name.
+    #[must_use]
+    pub fn of_body(body: &str) -> Self {
+        let whole = Span::new(0, body.len());
+        let has = |key| scan::member(body, whole, key).is_some();
+        let tools = scan::member(body, whole, "tools").unwrap_or_default();
+        let has_schema = |tool| scan::member(body, tool, "input_schema").is_some();
+        let is_messages = ["system", "stop_sequences", "output_config"].into_iter().any(has)
+            || scan::elements(body, tools).any(has_schema);
+        match (is_messages, has("input") && !has("messages")) {
+            (true, _) => Self::Messages,
+            (false, true) => Self::Responses,
+            (false, false) => Self::Chat,
         }
     }
 
@@ -61,5 +99,26 @@ impl Dialect {
             Self::Chat | Self::Messages => "messages",
             Self::Responses => "input",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_and_a_body_tell_their_dialect() {
+        let of = Dialect::of_path;
+        assert_eq!((of("/v1/messages"), of("/v1/messages/count_tokens")), (Dialect::Messages, Dialect::Messages));
+        assert_eq!((of("/v1/messages2"), of("/v1/chat/completions")), (Dialect::Chat, Dialect::Chat));
+        let of = Dialect::of_body;
+        assert_eq!(of(r#"{"model":"m","messages":[],"system":"s"}"#), Dialect::Messages);
+        assert_eq!(of(r#"{"tools":[{"name":"f","input_schema":{}}],"messages":[]}"#), Dialect::Messages);
+        assert_eq!(
+            of(r#"{"messages":[{"role":"system","content":"s"}],"tools":[{"type":"function"}]}"#),
+            Dialect::Chat
+        );
+        assert_eq!(of(r#"{"model":"m","input":"hi"}"#), Dialect::Responses);
+        assert_eq!(of("no json"), Dialect::Chat);
     }
 }

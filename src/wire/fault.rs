@@ -1,4 +1,6 @@
-//! Errors on the wire: ours in OpenAI's envelope, and upstream's recognised and masked.
+//! Errors on the wire: ours in the envelope of the client's dialect, and upstream's recognised and masked.
+
+mod messages;
 
 use std::borrow::Cow;
 
@@ -23,11 +25,25 @@ pub fn envelope(error: &GatewayError) -> Bytes {
     Bytes::from(object(&error.public, error.openai_type(), error.param.as_deref(), error.code()))
 }
 
-/// Returns the same envelope as one server-sent event, for a stream that has already begun.
+/// Returns the body of an error of our own as clients of a dialect read it.
 #[must_use]
-pub fn event(error: &GatewayError) -> Bytes {
-    let json = object(&error.public, error.openai_type(), error.param.as_deref(), error.code());
-    Bytes::from(format!("data: {json}\n\n"))
+pub fn body(dialect: Dialect, error: &GatewayError, request_id: &str) -> Bytes {
+    match dialect {
+        Dialect::Chat | Dialect::Responses => envelope(error),
+        Dialect::Messages => Bytes::from(messages::object(error, Some(request_id))),
+    }
+}
+
+/// Returns the same as one server-sent event, for a stream that has already begun.
+#[must_use]
+pub fn event(dialect: Dialect, error: &GatewayError) -> Bytes {
+    Bytes::from(match dialect {
+        Dialect::Chat | Dialect::Responses => {
+            let json = object(&error.public, error.openai_type(), error.param.as_deref(), error.code());
+            format!("data: {json}\n\n")
+        }
+        Dialect::Messages => messages::event(&messages::object(error, None)),
+    })
 }
 
 /// Returns the event that ends a stream which upstream did not finish, as its dialect has errors; what it ends with otherwise does not follow.
@@ -39,10 +55,7 @@ pub fn interrupted(dialect: Dialect, number: u64) -> Bytes {
     let json = object(MESSAGE, "upstream_error", None, CODE);
     Bytes::from(match dialect {
         Dialect::Chat => format!("data: {json}\n\n"),
-        Dialect::Messages => {
-            let error = format!(r#"{{"type":"error","error":{{"type":"api_error","message":"{MESSAGE}"}}}}"#);
-            format!("event: error\ndata: {error}\n\n")
-        }
+        Dialect::Messages => messages::event(&messages::write("api_error", MESSAGE, None)),
         // OpenAI's own event has its members at the top. Its SDKs take it for an event like others, and raise what has an `error` in it.
         Dialect::Responses => {
             let inner = json.strip_prefix(r#"{"error":"#).and_then(|json| json.strip_suffix('}')).unwrap_or("null");
@@ -163,7 +176,19 @@ mod tests {
         let error = GatewayError::new(ErrorKind::ModelNotFound, "no model \"x\"").with_param("model");
         let expected = r#"{"error":{"message":"no model \"x\"","type":"invalid_request_error","param":"model","code":"model_not_found"}}"#;
         assert_eq!(envelope(&error), expected);
-        assert_eq!(event(&error), format!("data: {expected}\n\n"));
+        assert_eq!(event(Dialect::Chat, &error), format!("data: {expected}\n\n"));
+    }
+
+    #[test]
+    fn clients_of_anthropics_dialect_read_errors_in_its_shape() {
+        let error = GatewayError::new(ErrorKind::Overloaded, "too \"many\"");
+        let expected =
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"too \"many\""},"request_id":"req_1"}"#;
+        assert_eq!(body(Dialect::Messages, &error, "req_1"), expected);
+        let at_fault = GatewayError::new(ErrorKind::BadRequest, "must be an array").with_param("messages");
+        let expected = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"messages: must be an array\"}}\n\n";
+        assert_eq!(event(Dialect::Messages, &at_fault), expected);
+        assert!(interrupted(Dialect::Messages, 3).starts_with(b"event: error\ndata: {\"type\":\"error\""));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod learning;
 mod limits;
 mod memory;
 mod memory_api;
+mod messages;
 mod odd_queries;
 mod otlp;
 mod prefix;

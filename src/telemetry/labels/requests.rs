@@ -7,6 +7,8 @@ label! {
     Route = "route" {
         /// `/v1/chat/completions`.
         Chat = "chat",
+        /// `/v1/messages` and what is below it.
+        Messages = "messages",
         /// `/v1/embeddings`.
         Embeddings = "embeddings",
         /// `/v1/models`.

@@ -23,7 +23,7 @@ use crate::upstream::lanes::Lane;
 use crate::upstream::passthrough::unanswered;
 use crate::upstream::plan::Target;
 use crate::upstream::retry::On;
-use crate::wire::fault;
+use crate::wire::{ChatRequest, Dialect, fault};
 
 type Trying = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
@@ -67,11 +67,12 @@ impl Walk<'_> {
     ) -> Routed<UpstreamBody> {
         let every = self.shared.timeouts.keepalive_before_header;
         let (shared, target_of, n_targets) = (Arc::clone(self.shared), Arc::clone(target), self.n_targets);
+        let dialect = self.request.call.payload.chat().map(ChatRequest::dialect).unwrap_or_default();
         let body = async move {
             let outcome = trying.await;
             spans::answered(&span, &outcome);
             shared.note_late(&target_of, &lane, &outcome, n_targets);
-            stream_of(outcome)
+            stream_of(outcome, dialect)
         };
         let body = UpstreamBody::late(Box::pin(body), every);
         let mut response = Response::new(body);
@@ -94,15 +95,20 @@ impl Shared {
 }
 
 /// What the stream goes on with: upstream's own, or one event that says why there is none.
-fn stream_of(outcome: Outcome) -> UpstreamBody {
+fn stream_of(outcome: Outcome, dialect: Dialect) -> UpstreamBody {
     match outcome {
         Ok((answer, _)) => {
             let sse = is_sse(&answer);
             let body = answer.into_body();
             // A reply that is no stream is one event: whole, and as upstream wrote it.
-            if sse { body } else { body.into_event() }
+            if sse { body } else { body.into_event("") }
         }
-        Err(Failure::Answer(answer, _) | Failure::Overflow(answer, _)) => answer.0.into_body().into_event(),
-        Err(Failure::None(error)) => UpstreamBody::of(fault::event(&unanswered(&error))),
+        Err(Failure::Answer(answer, _) | Failure::Overflow(answer, _)) => {
+            answer.0.into_body().into_event(match dialect {
+                Dialect::Chat | Dialect::Responses => "",
+                Dialect::Messages => "error",
+            })
+        }
+        Err(Failure::None(error)) => UpstreamBody::of(fault::event(dialect, &unanswered(&error))),
     }
 }

@@ -62,6 +62,23 @@ fn classify(data: &[u8]) -> FirstEvent {
     }
 }
 
+/// An event of Anthropic's messages: a block that begins with nothing in it says nothing yet.
+fn of_message(kind: Option<&str>, text: &str, event: Span) -> FirstEvent {
+    match kind {
+        Some("message_start" | "ping" | "content_block_stop") => FirstEvent::RoleOnly,
+        Some("content_block_start") => {
+            let block = scan::member(text, event, "content_block").unwrap_or_default();
+            let begins = |key| scan::member(text, block, key).is_some_and(|span| is_filled(span.of(text)));
+            // Text and thinking come in pieces; a call is named at once.
+            let has_begun = ["text", "thinking", "id", "data"].into_iter().any(begins);
+            if has_begun { FirstEvent::Content } else { FirstEvent::RoleOnly }
+        }
+        Some("content_block_delta" | "message_delta") => FirstEvent::Content,
+        Some("message_stop") => FirstEvent::Done,
+        _ => FirstEvent::Other,
+    }
+}
+
 /// An event of OpenAI's responses: those that only say that it was taken on hold nothing.
 fn of_response(text: &str, whole: Span) -> FirstEvent {
     match scan::member(text, whole, "type").map(|kind| kind.of(text).trim_matches('"')) {
@@ -72,7 +89,7 @@ fn of_response(text: &str, whole: Span) -> FirstEvent {
             FirstEvent::Error(error.map(|error| said(text, error)).unwrap_or_default())
         }
         Some(kind) if kind.starts_with("response.") => FirstEvent::Content,
-        _ => FirstEvent::Other,
+        kind => of_message(kind, text, whole),
     }
 }
 

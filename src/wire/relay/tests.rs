@@ -2,6 +2,7 @@
 
 mod first_events;
 mod json_bodies;
+mod messages;
 mod responses;
 
 use bytes::Bytes;
