@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 
 pub use build::{BuildError, Parts, build, policies, policy_changes, recall_config};
 pub use embed::embedder;
-pub use export::{Exporting, collector, export};
+pub use export::{Counted, Exporting, collector, export};
 pub use routing::provider;
 
 use ask::OwnModels;

@@ -1,6 +1,6 @@
 //! Ties telemetry to the network: what is exported, where to, and until when.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,9 +21,16 @@ const NEVER: Duration = Duration::from_secs(86_400);
 pub struct Exporting {
     tracker: TaskTracker,
     stop: CancellationToken,
+    numbers: Arc<Counted>,
 }
 
 impl Exporting {
+    /// Where the numbers come from, to have them follow a new configuration.
+    #[must_use]
+    pub fn numbers(&self) -> Arc<Counted> {
+        Arc::clone(&self.numbers)
+    }
+
     /// Sends what is left, for at most `within`: a collector that does not take it keeps nobody from ending. Whether all of it was sent, or
     /// given up.
     pub async fn finish(self, within: Duration) -> bool {
@@ -49,10 +56,11 @@ pub fn export(app: &Arc<App>, otlp: &Otlp, traces: &Traces) -> Result<Exporting,
         resource: otlp.resource.clone(),
     };
     let (clock, random): (Arc<dyn Clock>, &dyn Random) = (Arc::clone(&app.clock), &*app.random);
-    let numbers = Arc::new(Counted(Arc::clone(app)));
+    let numbers = Arc::new(Counted(RwLock::new(Arc::clone(app))));
     let metrics = Arc::clone(&app.metrics);
-    let exporter = Exporter::new(traces.queue(), numbers, Arc::new(collector), metrics, (clock, random), settings);
-    let exporting = Exporting { tracker: TaskTracker::new(), stop: CancellationToken::new() };
+    let read = Arc::clone(&numbers) as Arc<_>;
+    let exporter = Exporter::new(traces.queue(), read, Arc::new(collector), metrics, (clock, random), settings);
+    let exporting = Exporting { tracker: TaskTracker::new(), stop: CancellationToken::new(), numbers };
     exporting.tracker.spawn(exporter.run(exporting.stop.clone()));
     Ok(exporting)
 }
@@ -66,13 +74,26 @@ pub fn collector(otlp: &Otlp, clock: Arc<dyn Clock>) -> Result<HttpCollector, St
     HttpCollector::new(&otlp.endpoint, otlp.protocol, &otlp.headers, &reach, clock)
 }
 
-/// The app's metrics.
-struct Counted(Arc<App>);
+/// The metrics of the app in force.
+#[derive(Debug)]
+pub struct Counted(RwLock<Arc<App>>);
+
+impl Counted {
+    /// Goes over to another configuration.
+    pub fn follow(&self, app: &Arc<App>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(app);
+    }
+
+    fn app(&self) -> Arc<App> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 #[async_trait]
 impl Numbers for Counted {
     async fn text(&self) -> String {
-        self.0.observe().await;
-        self.0.metrics.render()
+        let app = self.app();
+        app.observe().await;
+        app.metrics.render()
     }
 }

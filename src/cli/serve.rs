@@ -97,7 +97,9 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
         (entrance(listener, app.identities.admin.as_ref()), Front::admin(&app))
     });
     let fronts = [Some(front), admin.as_ref().map(|(_, front)| front.clone())];
+    let numbers = exporting.as_ref().map(Exporting::numbers);
     reload::start(&app, args.config.source(), move |app| {
+        numbers.iter().for_each(|numbers| numbers.follow(app));
         fronts.iter().flatten().for_each(|front| front.follow(app));
         if let Ok(level) = &level {
             level.set(&app.config.telemetry.level);

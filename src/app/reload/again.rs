@@ -98,6 +98,7 @@ impl App {
         let new = || routes.targets().map(|target| &*target.label).filter(|label| !known.contains(label));
         self.metrics.targets.declare(new());
         self.metrics.books.declare(new());
+        self.metrics.gen_ai.declare(new());
     }
 
     /// Has more or fewer requests run at a time. Where too many run already, none is cut: places go as they end.
