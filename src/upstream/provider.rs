@@ -205,7 +205,11 @@ impl Provider {
 
     /// What the GenAI conventions call it: by the API that it speaks, whoever runs it.
     pub(super) fn system(&self) -> &'static str {
-        "openai"
+        match self.api.kind {
+            ApiKind::OpenAi => "openai",
+            ApiKind::Azure { .. } => "azure.ai.openai",
+            ApiKind::Anthropic { .. } => "anthropic",
+        }
     }
 
     /// Its host and port.
