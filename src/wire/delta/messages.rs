@@ -49,7 +49,7 @@ impl Accumulator {
                 }
                 self.stop_reason(text, get("delta"));
             }
-            "message_stop" => seen.last = true,
+            "message_stop" => seen.end = true,
             "content_block_stop" | "ping" => {}
             "error" => seen.error = true,
             _ => seen = Seen { error: get("error").is_some_and(|error| error.of(text) != "null"), ..Seen::default() },
@@ -222,8 +222,8 @@ mod tests {
         assert_eq!(reply.choices[0].finish_reason.as_deref(), Some("tool_use"));
         let usage = reply.usage.unwrap();
         assert_eq!((usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens), (100, 90, 40));
-        assert!(streamed.finished() && streamed.is_chat() && seen.last().unwrap().last);
-        assert_eq!(seen.iter().filter(|seen| seen.last).count(), 1);
+        assert!(streamed.finished() && streamed.is_chat() && seen.last().unwrap().end);
+        assert_eq!(seen.iter().filter(|seen| seen.end).count(), 1);
 
         let mut whole = Accumulator::new().in_dialect(Dialect::Messages);
         whole.body(
