@@ -1,8 +1,9 @@
 //! Bodies of requests, from clients that may be slow or never end.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -32,20 +33,17 @@ impl Default for Patience {
 }
 
 /// A client was slower than [`Patience`] allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooSlow(Duration);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body came too slowly: nothing of it for too long, or not all of it in time")]
+pub struct TooSlow;
 
-impl fmt::Display for TooSlow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the body came too slowly: nothing for too long, or not all of it within {} seconds",
-            self.0.as_secs()
-        )
+impl TooSlow {
+    /// What the client is told.
+    #[must_use]
+    pub fn refusal(self) -> GatewayError {
+        GatewayError::new(ErrorKind::UploadTimeout, self.to_string())
     }
 }
-
-impl std::error::Error for TooSlow {}
 
 pin_project! {
     /// A body that ends with [`TooSlow`] when it comes too slowly. No timer runs while it comes at once.
@@ -59,13 +57,22 @@ pin_project! {
         total: Option<Sleep>,
         #[pin]
         idle: Option<Sleep>,
+        late: Option<Arc<AtomicBool>>,
     }
 }
 
 impl<B> Paced<B> {
     /// Begins to wait for a body.
     pub fn new(inner: B, patience: Patience) -> Self {
-        Self { inner, patience, deadline: Instant::now() + patience.total, total: None, idle: None }
+        Self { inner, patience, deadline: Instant::now() + patience.total, total: None, idle: None, late: None }
+    }
+}
+
+impl<B> Paced<B> {
+    /// Notes in `late` when it came too slowly, for whoever hears only of an error that others made of it.
+    #[must_use]
+    pub fn noting(self, late: &Arc<AtomicBool>) -> Self {
+        Self { late: Some(Arc::clone(late)), ..self }
     }
 }
 
@@ -93,7 +100,10 @@ where
             timer.as_pin_mut().is_some_and(|timer| timer.poll(cx).is_ready())
         };
         if is_over(this.total.as_mut(), cx) || is_over(this.idle.as_mut(), cx) {
-            return Poll::Ready(Some(Err(Box::new(TooSlow(this.patience.total)))));
+            if let Some(late) = this.late {
+                late.store(true, Ordering::Relaxed);
+            }
+            return Poll::Ready(Some(Err(Box::new(TooSlow))));
         }
         Poll::Pending
     }
@@ -131,7 +141,7 @@ where
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(error) => match error.downcast_ref::<TooSlow>() {
-            Some(slow) => Err(GatewayError::new(ErrorKind::UploadTimeout, slow.to_string())),
+            Some(slow) => Err(slow.refusal()),
             None => {
                 Err(GatewayError::new(ErrorKind::BadRequest, "the body broke off before its end").with_source(error))
             }

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use super::stack::{Gateway, gateway};
 use crate::app::{App, Settings};
 use crate::base::{GatewayError, RequestId};
 use crate::exchange::Kind;
-use crate::layers::{Paced, Patience, ReplyBody, respond, respond_in};
+use crate::layers::{Paced, Patience, ReplyBody, TooSlow, respond, respond_in};
 use crate::telemetry::{HandshakeFailure, Held, Listener, Metrics};
 use crate::wire::Dialect;
 
@@ -156,9 +157,14 @@ impl Shared {
         match direct {
             Some(stack) => stack.answer(request).await,
             None => {
-                let request = request.map(|body| Body::new(Paced::new(body, self.patience)));
+                let late = Arc::new(AtomicBool::new(false));
+                let request = request.map(|body| Body::new(Paced::new(body, self.patience).noting(&late)));
                 let reply = self.router.clone().call(request).await;
                 let reply = reply.unwrap_or_else(|never| match never {});
+                // Whoever reads or sends on a body hears only that it broke off: of the client, or of upstream.
+                if late.load(Ordering::Relaxed) {
+                    return respond_in(dialect, &TooSlow.refusal(), RequestId(0));
+                }
                 reply.map(|body| body.map_err(Into::into).boxed_unsync())
             }
         }

@@ -20,7 +20,7 @@ use crate::admin;
 use crate::app::App;
 use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
 use crate::exchange::Stamp;
-use crate::layers::{Paced, name_request, request_span, respond, respond_in, spanned};
+use crate::layers::{name_request, request_span, respond, respond_in, spanned};
 use crate::telemetry::{self, Outcome, Route, request};
 use crate::upstream::UpstreamBody;
 use crate::wire::Dialect;
@@ -115,7 +115,6 @@ async fn pass(app: &App, stamp: &Stamp, request: Request<Body>) -> Result<Respon
     let asking = Asking { principal: &principal, subject: None, model: None, now: stamp.started, at: stamp.at };
     let mut taken = app.limits.take_request(&asking).await?;
     let running = taken.running();
-    let request = request.map(|body| Paced::new(body, app.settings.patience));
     let mut answer = app.passthrough.pass(&principal, &credential, request).await?;
     taken.standing().write(answer.headers_mut());
     Ok(answer.map(|body| stream_of(body, running)))

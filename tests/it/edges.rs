@@ -88,14 +88,17 @@ async fn a_head_over_its_bounds_is_refused_in_the_words_of_the_api() {
 #[tokio::test]
 async fn who_stops_uploading_gets_408_and_loses_the_connection() {
     let stack = Stack::of(Script::Model).server("upload_idle_seconds = 1\n").start().await;
-    let mut stream = TcpStream::connect(stack.addr).await.unwrap();
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{\"model\"",
-        stack.addr
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut said = String::new();
-    let reading = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut said));
-    reading.await.expect("the connection is closed").unwrap();
-    assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("\"code\":\"request_timeout\""), "{said}");
+    // Read whole, and passed on as it comes.
+    for path in ["/v1/chat/completions", "/v1/audio/transcriptions"] {
+        let mut stream = TcpStream::connect(stack.addr).await.unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{\"model\"",
+            stack.addr
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        let reading = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut said));
+        reading.await.expect("the connection is closed").unwrap();
+        assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("\"code\":\"request_timeout\""), "{path}: {said}");
+    }
 }
