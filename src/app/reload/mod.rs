@@ -109,7 +109,11 @@ impl Reloader {
         self.watch.loaded(&loaded);
         let report = match self.take(loaded) {
             Ok(report) => report,
-            Err(errors) => Report::refused(self.app.generation, errors),
+            Err(errors) => {
+                // What waited goes on waiting.
+                let restart = self.app.reloads.last().map(|(last, _)| last.restart).unwrap_or_default();
+                Report { restart, ..Report::refused(self.app.generation, errors) }
+            }
         };
         report.log(why);
         let at = self.app.clock.now();
