@@ -158,7 +158,8 @@ pub fn respond_in(dialect: Dialect, error: &GatewayError, request_id: RequestId)
             tracing::error!(%request_id, kind = ?error.kind, causes, "request failed by our own fault");
         }
         ErrorKind::UpstreamFailed | ErrorKind::UpstreamTimeout | ErrorKind::Overloaded => {
-            tracing::warn!(%request_id, kind = ?error.kind, causes, "request failed");
+            // What the client is told names the provider and what became of it; it holds nothing of the request.
+            tracing::warn!(%request_id, kind = ?error.kind, %error, causes, "request failed; `backstory doctor` tries providers and the store");
         }
         _ => tracing::debug!(%request_id, kind = ?error.kind, causes, "request refused"),
     }
