@@ -178,6 +178,20 @@ fn what_is_not_in_the_dialect_passes_as_it_is() {
     assert_eq!((reply.push(block.clone()).len(), reply.end().len()), (block.len(), 0));
 }
 
+/// A body has room for a million of them.
+#[test]
+fn many_members_and_many_blocks_cost_no_more_than_their_bytes() {
+    let members: String = (0..200_000).map(|n| format!(r#","m{n}":1"#)).collect();
+    let blocks = vec![r#"{"type":"text","text":"a"}"#; 200_000].join(",");
+    let text = format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{blocks}]}}]{members}}}"#);
+    let chat = ChatRequest::decode(Bytes::from(text.clone())).unwrap();
+    let sent = to_messages(&chat, ToMessages { untranslatable: Untranslatable::Drop, max_tokens: 1 }).unwrap();
+    assert_eq!((sent.dropped.len(), &*sent.dropped[19]), (20, "m19"));
+    let messages = ChatRequest::decode_as(Dialect::Messages, Bytes::from(text)).unwrap();
+    let how = ToChat { untranslatable: Untranslatable::Drop, completion_tokens: true, ask_usage: true };
+    assert!(to_chat(&messages, how).unwrap().body.len() > 600_000);
+}
+
 #[test]
 fn a_long_thought_passes_and_is_not_told_twice() {
     let start = r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":"s"}}"#;

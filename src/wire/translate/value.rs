@@ -1,7 +1,9 @@
 //! A JSON value where it stands in its text.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
+use crate::wire::ChatRequest;
 use crate::wire::scan::{self, Span};
 use crate::wire::text::decode_lossy;
 
@@ -101,6 +103,22 @@ impl<'a> Value<'a> {
     fn has_nothing(self) -> bool {
         (self.is_object() && self.members().next().is_none()) || (self.is_array() && self.elements().next().is_none())
     }
+}
+
+/// The value of a member of a request; `null` is none.
+pub(super) fn get<'r>(request: &'r ChatRequest, key: &str) -> Option<Value<'r>> {
+    let span = request.get_span(key)?;
+    Some(Value::at(request.text(), span)).filter(|value| value.literal() != "null")
+}
+
+/// The members of a request, in order; of a repeated one the last, which is what most parsers take.
+pub(super) fn members(request: &ChatRequest) -> Vec<(&str, Value<'_>)> {
+    let text = request.text();
+    let mut seen = HashSet::new();
+    let read = request.members().iter().rev().map(|member| (member.key.of(text), Value::at(text, member.value)));
+    let mut members: Vec<_> = read.filter(|(key, _)| seen.insert(*key)).collect();
+    members.reverse();
+    members
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Blocks are opened and closed around what the chunks say; the end is told when upstream's own has come, since what the reply cost
 //! comes behind its last word.
 
+use std::collections::HashSet;
+
 use super::error::error;
 use super::usage;
 use crate::wire::Usage;
@@ -27,7 +29,7 @@ pub(in crate::wire::translate) struct Stream {
     open: Option<Block>,
     opened: u64,
     /// The calls that were begun, by upstream's index.
-    calls: Vec<u64>,
+    calls: HashSet<u64>,
     usage: Option<Usage>,
     stop: Option<&'static str>,
     /// The end was sent, or an error: nothing comes after it.
@@ -122,10 +124,9 @@ impl Stream {
         let index = index.unwrap_or(self.calls.len() as u64);
         let function = call.get("function").unwrap_or(call);
         if self.open != Some(Block::Tool(index)) {
-            if self.calls.contains(&index) {
+            if !self.calls.insert(index) {
                 return self.fail(MIXED);
             }
-            self.calls.push(index);
             self.open(Block::Tool(index), |block| {
                 block.raw("type", r#""tool_use""#);
                 block.raw("id", call.get("id").map_or(r#""""#, Value::literal));

@@ -161,8 +161,10 @@ impl Stream {
             "text_delta" => self.writer.piece("content", delta.get_text("text")),
             "thinking_delta" => self.thought(delta.get_text("thinking")),
             "signature_delta" => {
-                if let Block::Thinking { signature, .. } = &mut self.block {
-                    signature.push_str(delta.get_text("signature").map_or("", Value::inner));
+                if let (Some(piece), Block::Thinking { signature, too_long, .. }) =
+                    (delta.get_text("signature"), &mut self.block)
+                {
+                    keep(signature, piece, too_long);
                 }
             }
             "input_json_delta" => {
@@ -201,10 +203,7 @@ impl Stream {
     fn thought(&mut self, piece: Option<Value<'_>>) {
         self.writer.piece("reasoning_content", piece);
         if let (Some(piece), Block::Thinking { thought, too_long, .. }) = (piece, &mut self.block) {
-            *too_long |= thought.len() + piece.inner().len() > MAX_THOUGHT_BYTES;
-            if !*too_long {
-                thought.push_str(piece.inner());
-            }
+            keep(thought, piece, too_long);
         }
     }
 
@@ -235,6 +234,14 @@ impl Stream {
         }
         self.writer.data(|out| out.push_str("[DONE]"));
         self.over = true;
+    }
+}
+
+/// Keeps a further piece, as it is written, while there is room.
+fn keep(kept: &mut String, piece: Value<'_>, too_long: &mut bool) {
+    *too_long |= kept.len() + piece.inner().len() > MAX_THOUGHT_BYTES;
+    if !*too_long {
+        kept.push_str(piece.inner());
     }
 }
 

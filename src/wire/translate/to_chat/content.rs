@@ -6,7 +6,7 @@ use crate::wire::translate::json::Array;
 use crate::wire::translate::losses::Losses;
 use crate::wire::translate::value::Value;
 
-/// Texts in a row become one with a line between, in bytes as they are written.
+/// Texts in a row become one with a line between; as it is written.
 const BETWEEN: &str = r"\n";
 
 /// The texts of a content, escaped as they are; `None` when there is something else in it. A string is one text.
@@ -17,10 +17,14 @@ pub(super) fn only_text(content: Value<'_>) -> Option<Cow<'_, str>> {
     let mut all: Option<Cow<'_, str>> = None;
     for block in content.elements() {
         let text = block.get_text("text").filter(|_| block.kind() == "text")?;
-        all = Some(match all {
-            None => Cow::Borrowed(text.inner()),
-            Some(before) => Cow::Owned(format!("{before}{BETWEEN}{}", text.inner())),
-        });
+        match &mut all {
+            None => all = Some(Cow::Borrowed(text.inner())),
+            Some(before) => {
+                let before = before.to_mut();
+                before.push_str(BETWEEN);
+                before.push_str(text.inner());
+            }
+        }
     }
     all
 }

@@ -10,7 +10,6 @@ mod turns;
 
 use super::json;
 use super::losses::{Losses, Refusal, Translated, Untranslatable};
-use super::value::Value;
 use crate::wire::ChatRequest;
 
 /// What a translation depends on beside the request.
@@ -39,10 +38,4 @@ pub fn to_chat(request: &ChatRequest, how: ToChat) -> Result<Translated, Refusal
         body.array("messages", |messages| turns::write(messages, request, &mut losses));
     });
     losses.settle(out)
-}
-
-/// The value of a member of the request; `null` is none.
-fn get<'r>(request: &'r ChatRequest, key: &str) -> Option<Value<'r>> {
-    let span = request.get_span(key)?;
-    Some(Value::at(request.text(), span)).filter(|value| value.literal() != "null")
 }

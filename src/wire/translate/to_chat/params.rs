@@ -1,25 +1,18 @@
 //! Members beside messages and tools.
 
-use super::{ToChat, get};
+use super::ToChat;
 use crate::wire::ChatRequest;
 use crate::wire::translate::json::Object;
 use crate::wire::translate::losses::Losses;
-use crate::wire::translate::value::Value;
+use crate::wire::translate::value::{Value, get, members};
 
 /// A longer id of a person is refused there, in bytes.
 const MAX_USER_BYTES: usize = 64;
 
 /// Writes what steers the answer.
 pub(super) fn write(body: &mut Object<'_>, request: &ChatRequest, how: ToChat, losses: &mut Losses) {
-    let text = request.text();
-    let members = request.members();
-    for (at, member) in members.iter().enumerate() {
-        let key = member.key.of(text);
-        // Of a repeated member the last one holds.
-        if members[at + 1..].iter().any(|later| later.key.of(text) == key) {
-            continue;
-        }
-        one(body, key, Value::at(text, member.value), how, losses);
+    for (key, value) in members(request) {
+        one(body, key, value, how, losses);
     }
     if request.stream() && how.ask_usage {
         body.object("stream_options", |options| options.raw("include_usage", "true"));

@@ -1,10 +1,9 @@
 //! Tools, and which of them may be called.
 
-use super::get;
 use crate::wire::ChatRequest;
 use crate::wire::translate::json::Object;
 use crate::wire::translate::losses::Losses;
-use crate::wire::translate::value::Value;
+use crate::wire::translate::value::{Value, get};
 
 /// Writes `tools`, `tool_choice` and `parallel_tool_calls`.
 pub(super) fn write(body: &mut Object<'_>, request: &ChatRequest, losses: &mut Losses) {

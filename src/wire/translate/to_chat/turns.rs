@@ -1,11 +1,10 @@
 //! Turns as messages: the results of tools are messages of their own there.
 
 use super::content::{only_text, part};
-use super::get;
 use crate::wire::ChatRequest;
 use crate::wire::translate::json::{Array, Object};
 use crate::wire::translate::losses::Losses;
-use crate::wire::translate::value::Value;
+use crate::wire::translate::value::{Value, get};
 
 /// Writes what instructs the model, and all messages.
 pub(super) fn write(messages: &mut Array<'_>, request: &ChatRequest, losses: &mut Losses) {

@@ -1,23 +1,15 @@
 //! Members beside messages and tools.
 
-use super::get;
 use crate::wire::ChatRequest;
 use crate::wire::translate::json::Object;
 use crate::wire::translate::losses::Losses;
-use crate::wire::translate::value::Value;
+use crate::wire::translate::value::{Value, get, members};
 
 /// Writes what steers the answer.
 pub(super) fn write(body: &mut Object<'_>, request: &ChatRequest, default_max_tokens: u64, losses: &mut Losses) {
     body.number("max_tokens", request.max_output().unwrap_or(default_max_tokens));
-    let text = request.text();
-    let members = request.members();
-    for (at, member) in members.iter().enumerate() {
-        let key = member.key.of(text);
-        // Of a repeated member the last one holds.
-        if members[at + 1..].iter().any(|later| later.key.of(text) == key) {
-            continue;
-        }
-        one(body, key, Value::at(text, member.value), losses);
+    for (key, value) in members(request) {
+        one(body, key, value, losses);
     }
     who(body, request);
     output(body, request, losses);

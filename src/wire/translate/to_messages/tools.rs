@@ -1,10 +1,9 @@
 //! Tools, and which of them may be called.
 
-use super::get;
 use crate::wire::ChatRequest;
 use crate::wire::translate::json::{Array, Object};
 use crate::wire::translate::losses::Losses;
-use crate::wire::translate::value::Value;
+use crate::wire::translate::value::{Value, get};
 
 /// What a function takes that names no parameters.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
