@@ -12,6 +12,9 @@ const API_KEY: HeaderName = HeaderName::from_static("api-key");
 /// Of Anthropic's API; without it a request is refused.
 pub(super) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
+/// What tokens begin with that a person was given by logging in, as Claude Code's users do; those are no keys to Anthropic.
+const OAUTH_TOKEN: &str = "sk-ant-oat";
+
 /// The API of a provider, and what is done with requests that are written for another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Api {
@@ -97,23 +100,18 @@ impl Api {
     }
 
     /// The header that carries a key, with the key in it; `None` when the key cannot be a header.
-    pub(super) fn credential(&self, key: &Secret) -> Option<HeaderValue> {
-        let mut value = match self.kind {
-            ApiKind::OpenAi => HeaderValue::from_str(&format!("Bearer {}", key.expose())),
-            ApiKind::Azure { .. } | ApiKind::Anthropic { .. } => HeaderValue::from_str(key.expose()),
-        }
-        .ok()?;
+    pub(super) fn credential(&self, key: &Secret) -> Option<(HeaderName, HeaderValue)> {
+        let key = key.expose();
+        let (name, value) = match self.kind {
+            ApiKind::Azure { .. } => (API_KEY, HeaderValue::from_str(key)),
+            ApiKind::Anthropic { .. } if !key.starts_with(OAUTH_TOKEN) => (X_API_KEY, HeaderValue::from_str(key)),
+            ApiKind::OpenAi | ApiKind::Anthropic { .. } => {
+                (AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {key}")))
+            }
+        };
+        let mut value = value.ok()?;
         value.set_sensitive(true);
-        Some(value)
-    }
-
-    /// The name of that header.
-    pub(super) fn credential_name(&self) -> HeaderName {
-        match self.kind {
-            ApiKind::OpenAi => AUTHORIZATION,
-            ApiKind::Azure { .. } => API_KEY,
-            ApiKind::Anthropic { .. } => X_API_KEY,
-        }
+        Some((name, value))
     }
 
     /// The query of each address.
@@ -174,17 +172,17 @@ mod tests {
 
     #[test]
     fn keys_go_where_each_api_looks_for_them() {
-        let key = Secret::from("k-1");
         let anthropic = ApiKind::Anthropic { version: HeaderValue::from_static("2023-06-01") };
         let azure = ApiKind::Azure { version: None, deployments: true };
-        for (kind, name, value) in [
-            (ApiKind::OpenAi, "authorization", "Bearer k-1"),
-            (azure, "api-key", "k-1"),
-            (anthropic, "x-api-key", "k-1"),
+        for (kind, key, name, value) in [
+            (ApiKind::OpenAi, "k-1", "authorization", "Bearer k-1"),
+            (azure, "k-1", "api-key", "k-1"),
+            (anthropic.clone(), "k-1", "x-api-key", "k-1"),
+            (anthropic, "sk-ant-oat01-x", "authorization", "Bearer sk-ant-oat01-x"),
         ] {
             let api = api(kind, Dialects::CHAT);
-            let header = api.credential(&key).unwrap();
-            assert_eq!((api.credential_name().as_str(), header.to_str().unwrap()), (name, value));
+            let (found, header) = api.credential(&Secret::from(key)).unwrap();
+            assert_eq!((found.as_str(), header.to_str().unwrap()), (name, value));
             assert!(header.is_sensitive());
             assert!(api.credential(&Secret::from("a\nb")).is_none());
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 
 use super::mono::later;
 use crate::base::Secret;
@@ -24,7 +24,7 @@ pub(super) struct Keyring {
 struct Key {
     secret: Secret,
     /// What the provider's API wants in its header, made once; `None` when the key cannot be one.
-    header: Option<HeaderValue>,
+    header: Option<(HeaderName, HeaderValue)>,
     /// Until then it is left out; monotonic milliseconds.
     refused_until: AtomicU64,
 }
@@ -37,7 +37,7 @@ impl fmt::Debug for Keyring {
 
 impl Keyring {
     /// Keeps the first [`MAX_KEYS`] keys, as `header` writes them.
-    pub(super) fn new(secrets: Vec<Secret>, header: impl Fn(&Secret) -> Option<HeaderValue>) -> Self {
+    pub(super) fn new(secrets: Vec<Secret>, header: impl Fn(&Secret) -> Option<(HeaderName, HeaderValue)>) -> Self {
         let key = |secret: Secret| Key { header: header(&secret), secret, refused_until: AtomicU64::new(0) };
         Self { keys: secrets.into_iter().take(MAX_KEYS).map(key).collect(), next: AtomicUsize::new(0) }
     }
@@ -79,8 +79,8 @@ impl Keyring {
         key.refused_until.fetch_max(until, Ordering::Relaxed) <= now_ms
     }
 
-    /// The header's value of a key.
-    pub(super) fn header(&self, at: usize) -> Option<&HeaderValue> {
+    /// The header of a key.
+    pub(super) fn header(&self, at: usize) -> Option<&(HeaderName, HeaderValue)> {
         self.keys.get(at)?.header.as_ref()
     }
 

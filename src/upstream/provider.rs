@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
 use reqwest::Url;
 
 use super::api::{ANTHROPIC_VERSION, Api, ApiKind};
@@ -251,13 +251,12 @@ impl Provider {
 
     /// The headers of a request with the key at this place of the ring.
     pub(super) fn headers_with(&self, client: &HeaderMap, credential: &Credential, key: usize) -> HeaderMap {
-        let (own, value) = match credential {
+        let (own, credential) = match credential {
             Credential::Client(own) if self.clients_own => {
                 (true, own.as_ref().and_then(|own| self.api.credential(own)))
             }
             _ => (false, self.keys.header(key).cloned()),
         };
-        let credential: Option<(HeaderName, HeaderValue)> = value.map(|value| (self.api.credential_name(), value));
         let mut headers = upward(client, own, credential, &self.headers);
         if let ApiKind::Anthropic { version } = &self.api.kind {
             headers.entry(ANTHROPIC_VERSION).or_insert_with(|| version.clone());
