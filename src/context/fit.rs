@@ -222,7 +222,9 @@ impl Fitting<'_> {
         let spare = room.saturating_sub(newest);
         let earlier = if no_memory { Vec::new() } else { sticky::stays(self.input, self.count, &kept.cut, spare) };
         let earlier_tokens: usize = earlier.iter().map(|stays| stays.tokens).sum();
-        let blocks = if no_memory || slow.is_none() || tail.is_none() {
+        // In a tool loop of a conversation that upstream keeps the recollection stands there, with the user's message.
+        let is_told = notes.pinned.as_ref().is_some_and(|pinned| pinned.recollection.is_empty());
+        let blocks = if no_memory || slow.is_none() || !(tail.is_some() || is_told) {
             Blocks::default()
         } else {
             render::blocks(

@@ -152,3 +152,15 @@ fn a_block_in_a_tool_loop_stays_at_its_place() {
     assert_eq!((&first["instructions"], &first["input"][0]), (&second["instructions"], &second["input"][0]));
     assert_eq!(second["input"].as_array().unwrap()[1..], items[1..]);
 }
+
+/// Each request brings its instructions; the recollection stands with the user's message, which upstream keeps.
+#[test]
+fn without_a_message_of_the_user_the_profile_alone_stands_again() {
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "42"});
+    let body = json!({"input": [output], "model": "m", "previous_response_id": "resp_1"});
+    let pinned = Pinned { profile: "<backstory-notes>\n- x\n</backstory-notes>".into(), recollection: "".into() };
+    let notes = Notes { pinned: Some(pinned), ..Notes::default() };
+    let sent = body_of(&fitted(&body, &notes, &Policy::default()).unwrap());
+    assert_eq!(sent["instructions"], "<backstory-notes>\n- x\n</backstory-notes>");
+    assert_eq!(sent["input"], body["input"]);
+}
