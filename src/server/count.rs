@@ -1,7 +1,7 @@
-//! `POST /v1/messages/count_tokens`: what a request of Anthropic's dialect would cost in tokens of input.
+//! `POST /v1/messages/count_tokens` and `/v1/responses/input_tokens`: what a request would cost in tokens of input.
 //!
 //! It is answered here, by the counter that budgets and limits go by, and asks nobody: so it is an estimate, corrected by what the target's
-//! answers have taught, and it counts what the client sends, not what memory would add.
+//! answers have taught, and it counts what the client sends, not what memory would add, nor what upstream keeps of a conversation.
 
 use axum::body::Body;
 use http::header::CONTENT_TYPE;
@@ -15,13 +15,14 @@ use crate::exchange::{Authenticated, Kind, Payload, Stamp};
 use crate::layers::{Decode, Stage};
 use crate::wire::Dialect;
 
-/// Answers `{"input_tokens": N}`.
+/// Answers `{"input_tokens": N}`, in the dialect that is asked for.
 ///
 /// # Errors
 /// As the request itself would be refused; 503 when too many requests are being served.
 pub(super) async fn count_tokens(
     app: &App,
     stamp: &Stamp,
+    dialect: Dialect,
     request: Request<Body>,
 ) -> Result<Response<Body>, GatewayError> {
     let (principal, credential) = app.keys.authenticate(request.headers()).await?;
@@ -32,7 +33,7 @@ pub(super) async fn count_tokens(
     let asking = Asking { principal: &principal, subject: None, model: None, now: stamp.started, at: stamp.at };
     let taken = app.limits.take_request(&asking).await?;
     let decode = Decode {
-        kind: Kind::Chat(Dialect::Messages),
+        kind: Kind::Chat(dialect),
         max_body_bytes: app.settings.max_body_bytes,
         patience: app.settings.patience,
     };
@@ -55,7 +56,8 @@ pub(super) async fn count_tokens(
         }
     };
     let tokens = tokio::task::spawn_blocking(count).await.map_err(GatewayError::internal)?;
-    let mut reply = Response::new(Body::from(format!(r#"{{"input_tokens":{tokens}}}"#)));
+    let kind = if dialect == Dialect::Responses { r#""object":"response.input_tokens","# } else { "" };
+    let mut reply = Response::new(Body::from(format!(r#"{{{kind}"input_tokens":{tokens}}}"#)));
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     taken.standing().write(reply.headers_mut());
     Ok(reply)

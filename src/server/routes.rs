@@ -22,7 +22,7 @@ use crate::base::{ErrorKind, ExchangeId, GatewayError, RequestId};
 use crate::exchange::Stamp;
 use crate::layers::{name_request, request_span, respond, respond_in, spanned};
 use crate::telemetry::{self, Outcome, Route, request};
-use crate::upstream::UpstreamBody;
+use crate::upstream::{Passthrough, UpstreamBody};
 use crate::wire::Dialect;
 
 /// Builds the router of the data listener, for all but the two paths that carry the load, which `front` takes.
@@ -56,6 +56,9 @@ fn with_fallbacks(routes: Router) -> Router {
         .method_not_allowed_fallback(not_allowed)
 }
 
+/// Where tokens of responses are counted.
+const INPUT_TOKENS: &str = "/v1/responses/input_tokens";
+
 /// Paths under `/v1/` that are not ours: passed through for those who may.
 async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
     let mut stamp = stamp(&app);
@@ -65,11 +68,13 @@ async fn other(State(app): State<Arc<App>>, request: Request<Body>) -> Response<
     let route = match dialect {
         Dialect::Messages => Route::Messages,
         _ if path.starts_with("/v1/models") => Route::Models,
+        _ if path == INPUT_TOKENS => Route::Responses,
         _ => Route::Passthrough,
     };
     let span = request_span(&request, &mut stamp, if counts { "/v1/messages/count_tokens" } else { "/v1/{*rest}" });
-    let answered =
-        async { if counts { count_tokens(&app, &stamp, request).await } else { pass(&app, &stamp, request).await } };
+    let answered = async {
+        if counts { count_tokens(&app, &stamp, dialect, request).await } else { pass(&app, &stamp, request).await }
+    };
     let answered = request::scope(stamp.id, answered).instrument(span.clone());
     let mut reply = match answered.await {
         Ok(reply) => reply,
@@ -98,6 +103,10 @@ async fn pass(app: &App, stamp: &Stamp, request: Request<Body>) -> Result<Respon
     }
     if is_upgrade || path.starts_with("/v1/realtime") {
         return Err(GatewayError::new(ErrorKind::NotImplemented, "upgrades (WebSocket, realtime) are not supported"));
+    }
+    // Who reaches upstream's stored objects gets its own count, which has in it what it keeps.
+    if request.method() == Method::POST && path == INPUT_TOKENS && !Passthrough::allows(&principal, &credential, path) {
+        return count_tokens(app, stamp, Dialect::Responses, request).await;
     }
     if matches!(path, "/v1/chat/completions" | "/v1/messages" | "/v1/embeddings") {
         return Err(GatewayError::new(ErrorKind::MethodNotAllowed, format!("{path} takes POST")));

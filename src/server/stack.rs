@@ -72,7 +72,8 @@ where
 
     let (route, dialect) = match kind {
         Kind::Chat(Dialect::Messages) => (Route::Messages, Dialect::Messages),
-        Kind::Chat(dialect) => (Route::Chat, dialect),
+        Kind::Chat(Dialect::Responses) => (Route::Responses, Dialect::Responses),
+        Kind::Chat(Dialect::Chat) => (Route::Chat, Dialect::Chat),
         Kind::Embeddings => (Route::Embeddings, Dialect::Chat),
     };
     let stack = ServiceBuilder::new()

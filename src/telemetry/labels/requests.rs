@@ -9,6 +9,8 @@ label! {
         Chat = "chat",
         /// `/v1/messages` and what is below it.
         Messages = "messages",
+        /// `/v1/responses`, and the counting of its tokens.
+        Responses = "responses",
         /// `/v1/embeddings`.
         Embeddings = "embeddings",
         /// `/v1/models`.
