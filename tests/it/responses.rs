@@ -76,13 +76,14 @@ async fn with_nothing_known_it_is_the_clients_own_bytes_in_both_modes() {
 #[tokio::test]
 async fn with_memory_shown_every_untouched_byte_leaves_as_it_came() {
     let stack = told().await;
-    let got = stack.responses(ODD).user("ann").send().await.must_be(200);
+    let odd = ODD.replace("caf", "What was broken at the campsite at lake Inari? caf");
+    let got = stack.responses(odd.clone()).user("ann").send().await.must_be(200);
     assert!(got.memory().starts_with("hit"), "{}", got.memory());
     let sent = stack.sent().body;
     let mut rest = std::str::from_utf8(&sent).unwrap();
     // Two places: the end of the developer's message and the head of the user's.
-    let (first, second) = (ODD.find(r#"ind""#).unwrap() + 3, ODD.find(r#"{"type":"input_image""#).unwrap());
-    for piece in [&ODD[..first], &ODD[first..second], &ODD[second..]] {
+    let (first, second) = (odd.find(r#"ind""#).unwrap() + 3, odd.find(r#"{"type":"input_image""#).unwrap());
+    for piece in [&odd[..first], &odd[first..second], &odd[second..]] {
         let at = rest.find(piece).unwrap_or_else(|| panic!("{piece} in {rest}"));
         rest = &rest[at + piece.len()..];
     }
@@ -332,4 +333,34 @@ async fn what_upstream_counted_is_booked_in_both_modes() {
     })
     .await;
     assert!(metrics.contains("backstory_tokens_total"), "{metrics}");
+}
+
+// Design, section 10: the counter that budgets go by, and nobody is asked.
+#[tokio::test]
+async fn tokens_are_counted_without_asking_anybody() {
+    let stack = Stack::new(Script::Model).await;
+    let body = json!({"model": "mock", "input": "How many are these?", "instructions": "Be brief."}).to_string();
+    let ask = |path: &str| stack.ask("POST", path).header("content-type", "application/json").body(body.clone());
+    let got = ask("/v1/responses/input_tokens").send().await.must_be(200).json();
+    assert_eq!(got["object"], "response.input_tokens");
+    assert_eq!(stack.upstream().accepted(), 0);
+    let sent = ask("/v1/responses").user("ann").send().await.must_be(200);
+    assert_eq!(got["input_tokens"].as_u64(), Some(sent.context("counted") as u64));
+    ask("/v1/responses/compact").send().await.must_be_error(404);
+}
+
+// Design, section 10: what would be sent, and why, without asking anybody.
+#[tokio::test]
+async fn a_request_is_explained_in_its_own_dialect() {
+    let stack = told().await;
+    let asked = stack.upstream().accepted();
+    let body = json!({"model": "mock", "input": ASKED, "instructions": "Be brief."}).to_string();
+    for path in ["/memory/v1/explain", "/memory/v1/explain?dialect=responses"] {
+        let ask = stack.ask("POST", path).header("content-type", "application/json").body(body.clone());
+        let got = ask.user("ann").send().await.must_be(200).json();
+        assert!(got["request"]["instructions"].as_str().unwrap().contains("peanuts"), "{got}");
+        assert!(got["request"]["input"].as_str().unwrap().contains("wooden pier"), "{got}");
+        assert_eq!(got["tokens"]["messages"].as_array().unwrap().len(), 2);
+    }
+    assert_eq!(stack.upstream().accepted(), asked);
 }

@@ -87,7 +87,11 @@ def test_the_bytes_of_a_stream_are_upstreams_own(url, upstream, marker):
     plain = streamed(upstream.url)
     assert streamed(url) == plain
     known(url, f"user-{marker}", "peanut")
-    assert streamed(url) == plain, "also with memory shown"
+    with_memory = streamed(url)
+    # Upstream repeats the instructions that it got.
+    told = upstream.seen(marker)[-1]["body"]["instructions"]
+    assert "peanut" in told
+    assert with_memory.replace(json.dumps(told).encode(), b"null") == plain, "also with memory shown"
 
 
 def test_what_the_client_sends_reaches_upstream(client, upstream, marker):
