@@ -66,6 +66,22 @@ def usage(url, query, exchanges):
     return wait_for(booked, f"{exchanges} exchanges are booked")
 
 
+def with_dialects(upstream, dialects):
+    """A config: one virtual key, and an upstream that takes these dialects as they are."""
+    return f"""{PATIENT}
+[[providers]]
+name = "upstream"
+base_url = "{upstream}/v1"
+api_key = "{PROVIDER_KEY}"
+dialects = {dialects}
+default = true
+
+[[keys]]
+key = "{VIRTUAL_KEY}"
+tenant = "acme"
+"""
+
+
 def limited(upstream):
     """The config of a gateway whose virtual keys have limits: of requests at a time, and of tokens a day."""
     keys = ""

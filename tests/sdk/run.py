@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness import BINARY, HERE, PATIENT, ROOT, Gateway, Upstream, limited, with_virtual_keys
+from harness import BINARY, HERE, PATIENT, ROOT, VIRTUAL_KEY, Gateway, Process, Upstream, limited, with_dialects, with_virtual_keys
 
 CACHE = ROOT / ".cache"
 
@@ -28,6 +28,27 @@ def node_tests():
     folder = CACHE / "sdk-node"
     copies = [Path(shutil.copy(source, folder)) for source in sorted((HERE / "node").glob("*.mjs"))]
     return [copy for copy in copies if copy.name.endswith(".test.mjs")]
+
+
+def messages(cache):
+    """The official Anthropic SDKs, before upstreams of both kinds; each has an environment of its own."""
+    python, node = CACHE / "sdk-anthropic" / "bin" / "python", CACHE / "sdk-anthropic-js"
+    if python.exists():
+        run("Anthropic SDK", [str(python), "-B", "-m", "pytest", "-q", "-o", cache, str(HERE / "anthropic")])
+    if not node.exists():
+        return
+    test = shutil.copy(HERE / "anthropic-js" / "messages.test.mjs", node)
+    mock = Process([BINARY, "mock", "--listen", "127.0.0.1:0"])
+    try:
+        for dialects in ('["chat", "messages"]', '["chat"]'):
+            gateway = Gateway(config=with_dialects(mock.url, dialects))
+            urls = {"MESSAGES_URL": gateway.url, "MESSAGES_KEY": VIRTUAL_KEY}
+            try:
+                run(f"Anthropic SDK for Node, {dialects}", ["node", "--test", "--test-reporter=spec", test], **urls)
+            finally:
+                gateway.stop()
+    finally:
+        mock.kill()
 
 
 def main():
@@ -56,6 +77,7 @@ def main():
             upstream.kill()
     if stopped != [0, 0, 0]:
         sys.exit(f"a gateway did not end well on SIGTERM: exit codes {stopped}")
+    messages(cache)
     documented = [str(HERE / "pages"), str(HERE / "agents")]
     run("what docs/ shows", [sys.executable, "-B", "-m", "pytest", "-q", "-rs", "-o", cache, *documented])
     collector = CACHE / "sdk-otlp" / "bin" / "python"
