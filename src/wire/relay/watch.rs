@@ -90,9 +90,7 @@ fn kind_of(data: &[u8]) -> Option<&str> {
         return data.first().map(|_| "");
     };
     let inside = inside.trim_ascii_start();
-    let Some(after) = inside.strip_prefix(br#""type""#) else {
-        return None;
-    };
+    let after = inside.strip_prefix(br#""type""#)?;
     let value = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
     let end = memchr::memchr(b'"', value)?;
     std::str::from_utf8(&value[..end]).ok()
