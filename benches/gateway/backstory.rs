@@ -164,6 +164,7 @@ data = "{data}"
 [[providers]]
 name = "fixed"
 kind = "openai"
+dialects = ["chat", "messages"]
 base_url = "http://{upstream}/v1"
 api_key = "sk-upstream"
 default = true

@@ -72,6 +72,10 @@ fn beside_bare(rows: &[Row]) -> Vec<Goal> {
         goal(off, "added p50", ratio(added.p50, bare_added.p50), 2.0, "x bare");
         goal(off, "added p99", ratio(added.p99, bare_added.p99), 2.0, "x bare");
     }
+    if let (Some(messages), Some(off)) = (find(rows, System::Messages), find(rows, System::MemoryOff)) {
+        goal(messages, "CPU, small", messages.small_cpu / off.small_cpu, 1.3, "x off");
+        goal(messages, "CPU, 100 KB history", messages.history_cpu / off.history_cpu, 1.3, "x off");
+    }
     if let (Some(limits), Some(off)) = (find(rows, System::Limits), find(rows, System::MemoryOff)) {
         goal(limits, "CPU, small", limits.small_cpu / off.small_cpu, 1.05, "x off");
         goal(limits, "CPU, 100 KB history", limits.history_cpu / off.history_cpu, 1.05, "x off");

@@ -12,7 +12,6 @@ use crate::Result;
 use crate::client::{Connection, Target};
 use crate::prompts::Prompts;
 
-pub(crate) const CHAT: &str = "/v1/chat/completions";
 /// Connections at saturation: enough to keep two cores busy, and few enough that queues do not hide the cost.
 const CLOSED_LOOP_CONNECTIONS: usize = 32;
 /// Connections that the open loop may open. More waiting requests than this wait here, and their clock runs.
@@ -42,7 +41,7 @@ async fn closed_loop(
         let (prompts, answered, goes_on) = (Arc::clone(prompts), Arc::clone(&answered), Arc::clone(&goes_on));
         clients.spawn(async move {
             while goes_on() {
-                connection.exchange(CHAT, prompts.next()).await?;
+                connection.exchange(prompts.path(), prompts.next()).await?;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
             Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
@@ -78,7 +77,7 @@ pub(crate) async fn fixed_rate(
                 Some(connection) => connection,
                 None => Connection::open(&target).await?,
             };
-            connection.exchange(CHAT, prompts.next()).await?;
+            connection.exchange(prompts.path(), prompts.next()).await?;
             let latency = intended.elapsed();
             idle.lock().map_err(|_| "a request panicked")?.push(connection);
             drop(permit);

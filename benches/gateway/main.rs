@@ -1,10 +1,10 @@
 //! Measures what the gateway costs, on loopback and in one go: direct, a bare hyper reverse proxy, Backstory with memory
-//! off, the same with 10,000 virtual keys and every limit on, and with memory on (10,000 episodes in the scope, durable
+//! off, the same in Anthropic's dialect, with 10,000 virtual keys and every limit on, and with memory on (10,000 episodes in the scope, durable
 //! outbox).
 //!
 //!     cargo bench --bench gateway                          # everything, under five minutes
 //!     cargo bench --bench gateway -- --quick               # a shorter look, under one minute
-//!     cargo bench --bench gateway -- --systems direct,bare # some of the five
+//!     cargo bench --bench gateway -- --systems direct,bare # some of the six
 //!     cargo bench --bench gateway -- --keys 100            # fewer virtual keys behind the limits
 //!
 //! Beside them gateways of others, which `benches/peers/run` installs and then calls this with `--systems …,litellm,portkey

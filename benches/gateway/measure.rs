@@ -10,7 +10,7 @@ use crate::backstory::{Backstory, KeyStore, Store};
 use crate::client::{KeyRing, Target};
 use crate::peers::{self, Peer};
 use crate::process::Process;
-use crate::prompts::Prompts;
+use crate::prompts::{Dialect, Prompts};
 use crate::{Effort, Result, bare, load, say, streams, upstream};
 
 /// Open streams of the system with limits, as its goal says.
@@ -22,6 +22,8 @@ pub(crate) enum System {
     Direct,
     Bare,
     MemoryOff,
+    /// Memory off, asked in Anthropic's dialect.
+    Messages,
     Limits,
     MemoryOn,
     Of(Peer),
@@ -29,7 +31,8 @@ pub(crate) enum System {
 
 impl System {
     /// What is measured when nothing else is said.
-    pub(crate) const OURS: [Self; 5] = [Self::Direct, Self::Bare, Self::MemoryOff, Self::Limits, Self::MemoryOn];
+    pub(crate) const OURS: [Self; 6] =
+        [Self::Direct, Self::Bare, Self::MemoryOff, Self::Messages, Self::Limits, Self::MemoryOn];
     pub(crate) const PEERS: [Self; 2] = [Self::Of(Peer::LiteLlm), Self::Of(Peer::Portkey)];
 
     pub(crate) fn name(self) -> &'static str {
@@ -37,11 +40,17 @@ impl System {
             Self::Direct => "direct",
             Self::Bare => "bare",
             Self::MemoryOff => "memory-off",
+            Self::Messages => "messages",
             Self::Limits => "limits",
             Self::MemoryOn => "memory-on",
             Self::Of(Peer::LiteLlm) => "litellm",
             Self::Of(Peer::Portkey) => "portkey",
         }
+    }
+
+    /// How it is asked.
+    fn dialect(self) -> Dialect {
+        if self == Self::Messages { Dialect::Messages } else { Dialect::Chat }
     }
 
     pub(crate) fn is_peer(self) -> bool {
@@ -83,7 +92,7 @@ impl Running {
                 let target = Target::new(&process.address, keys);
                 Self::Bare(process, target)
             }
-            System::MemoryOff => Self::Backstory(Backstory::start(upstream, "off", None)?),
+            System::MemoryOff | System::Messages => Self::Backstory(Backstory::start(upstream, "off", None)?),
             System::Limits => {
                 let keys = prepared.keys.as_ref().ok_or("the keys were not prepared")?;
                 Self::Backstory(Backstory::start_limited(upstream, Some(keys))?)
@@ -220,7 +229,7 @@ fn start_peer(runtime: &Runtime, measured: &mut Measured, upstream: &str, prepar
     let running = Running::start(measured.system, upstream, prepared)?;
     settle(&running)?;
     measured.idle_bytes = running.process().map(Process::resident).transpose()?;
-    let prompts = Arc::new(Prompts::small("fixed"));
+    let prompts = Arc::new(Prompts::small(Dialect::Chat, "fixed"));
     runtime.block_on(load::saturate(running.target(), &prompts, PEER_WARM_UP))?;
     settle(&running)?;
     Ok(running)
@@ -228,18 +237,21 @@ fn start_peer(runtime: &Runtime, measured: &mut Measured, upstream: &str, prepar
 
 fn measure(block: Block, runtime: &Runtime, system: &Running, effort: Effort, into: &mut Measured) -> Result<()> {
     let target = system.target();
+    let dialect = into.system.dialect();
     if target.keys.len() > 1 {
         // A key's first request reads it and its accounts from the store. That is no part of what a request costs.
-        runtime.block_on(load::send(target, &Arc::new(Prompts::small("fixed")), target.keys.len()))?;
+        runtime.block_on(load::send(target, &Arc::new(Prompts::small(dialect, "fixed")), target.keys.len()))?;
     }
     match block {
-        Block::Small => saturation(runtime, system, &Arc::new(Prompts::small("fixed")), effort, &mut into.small),
+        Block::Small => {
+            saturation(runtime, system, &Arc::new(Prompts::small(dialect, "fixed")), effort, &mut into.small)
+        }
         Block::History => {
-            let prompts = Arc::new(Prompts::with_history("fixed"));
+            let prompts = Arc::new(Prompts::with_history(dialect, "fixed"));
             saturation(runtime, system, &prompts, effort, &mut into.history)
         }
         Block::FixedRate => {
-            let prompts = Arc::new(Prompts::small("fixed"));
+            let prompts = Arc::new(Prompts::small(dialect, "fixed"));
             runtime.block_on(load::fixed_rate(target, &prompts, effort.rate, effort.warm_up))?;
             let latencies = runtime.block_on(load::fixed_rate(target, &prompts, effort.rate, effort.fixed_rate))?;
             into.latency.push(latencies);
@@ -247,7 +259,7 @@ fn measure(block: Block, runtime: &Runtime, system: &Running, effort: Effort, in
         }
         Block::Streams => {
             memory(runtime, system, effort, into)?;
-            let prompts = Arc::new(Prompts::small("stream-50-10"));
+            let prompts = Arc::new(Prompts::small(dialect, "stream-50-10"));
             let delays =
                 runtime.block_on(streams::delays(target, &prompts, effort.streams_at_a_time, effort.streams))?;
             into.first_token.push(delays.first);
@@ -285,7 +297,7 @@ fn memory(runtime: &Runtime, system: &Running, effort: Effort, into: &mut Measur
     if !into.system.is_peer() {
         into.idle_bytes = Some(process.resident()?);
     }
-    let prompts = Arc::new(Prompts::small("hold"));
+    let prompts = Arc::new(Prompts::small(into.system.dialect(), "hold"));
     let count = if into.system == System::Limits { OPEN_STREAMS_LIMITED } else { effort.open_streams };
     let open = runtime.block_on(streams::hold_open(system.target(), &prompts, count))?;
     into.streaming_bytes = Some(process.resident()?);

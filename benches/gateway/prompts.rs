@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 const SYSTEM: &str = "You are a helpful travel assistant of a small railway company. Answer in two or three short \
     sentences, name prices only when you know them, and never promise a seat that was not booked. When a guest is \
     delayed, be kind, say what will happen next, and offer the next connection.";
+pub(crate) const MESSAGES_PATH: &str = "/v1/messages";
 const HISTORY_BYTES: usize = 100_000;
 
 const SUBJECTS: [&str; 16] = [
@@ -52,21 +53,31 @@ const MATTERS: [&str; 16] = [
     "was recommended by a friend",
 ];
 
+/// The API that requests are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// OpenAI's chat completions.
+    Chat,
+    /// Anthropic's messages.
+    Messages,
+}
+
 /// Makes request bodies of one shape.
 #[derive(Debug)]
 pub(crate) struct Prompts {
+    dialect: Dialect,
     /// Everything before the text of the newest question, already written as JSON.
     head: String,
     counter: AtomicU64,
 }
 
 impl Prompts {
-    pub(crate) fn small(model: &str) -> Self {
-        Self::new(model, &[json!({"role": "system", "content": SYSTEM})])
+    pub(crate) fn small(dialect: Dialect, model: &str) -> Self {
+        Self::new(dialect, model, &[json!({"role": "system", "content": SYSTEM})])
     }
 
     /// Forty turns of a long conversation.
-    pub(crate) fn with_history(model: &str) -> Self {
+    pub(crate) fn with_history(dialect: Dialect, model: &str) -> Self {
         let mut messages = vec![json!({"role": "system", "content": SYSTEM})];
         let (mut bytes, mut n) = (0, 0);
         while bytes < HISTORY_BYTES {
@@ -78,18 +89,31 @@ impl Prompts {
         if n % 2 == 1 {
             messages.push(json!({"role": "assistant", "content": "Gladly. Anything else?"}));
         }
-        Self::new(model, &messages)
+        Self::new(dialect, model, &messages)
     }
 
-    fn new(model: &str, messages: &[Value]) -> Self {
+    fn new(dialect: Dialect, model: &str, messages: &[Value]) -> Self {
+        // The instructions come first, and are no message for Anthropic.
+        let (beside, messages) = match dialect {
+            Dialect::Chat => (String::new(), messages),
+            Dialect::Messages => (format!(r#""max_tokens":1024,"system":{},"#, messages[0]["content"]), &messages[1..]),
+        };
         let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
         // `model` comes first: the upstream searches for it.
         let stream = model != "fixed";
+        let before: String = messages.iter().map(|message| format!("{message},")).collect();
         let head = format!(
-            r#"{{"model":"{model}","stream":{stream},"temperature":0.7,"messages":[{},{{"role":"user","content":""#,
-            messages.join(",")
+            r#"{{"model":"{model}","stream":{stream},"temperature":0.7,{beside}"messages":[{before}{{"role":"user","content":""#,
         );
-        Self { head, counter: AtomicU64::new(0) }
+        Self { dialect, head, counter: AtomicU64::new(0) }
+    }
+
+    /// Where the requests go.
+    pub(crate) fn path(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Chat => "/v1/chat/completions",
+            Dialect::Messages => MESSAGES_PATH,
+        }
     }
 
     /// The next request body.

@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 use crate::client::{Connection, Target, wall_clock_nanos};
-use crate::load::CHAT;
 use crate::prompts::Prompts;
 
 /// Between the starts of two streams, so that neither starts nor tokens fall on the same instant.
@@ -42,7 +41,7 @@ pub(crate) async fn delays(
             let mut delays = Delays::default();
             while Instant::now() < end {
                 let start = Instant::now();
-                let reply = connection.send(CHAT, prompts.next()).await?;
+                let reply = connection.send(prompts.path(), prompts.next()).await?;
                 read(reply, start, &mut delays).await?;
             }
             Ok::<Delays, Box<dyn std::error::Error + Send + Sync>>(delays)
@@ -78,7 +77,8 @@ async fn read(reply: Response<Incoming>, start: Instant, delays: &mut Delays) ->
 /// The times in the chunks of one read. Upstream writes a chunk at once, so none is parted between two reads.
 fn times_written(data: &Bytes) -> Vec<u64> {
     let text = String::from_utf8_lossy(data);
-    let after = text.split(r#""content":""#).skip(1);
+    // As the two dialects call it; a chunk has one of them.
+    let after = [r#""content":""#, r#""text":""#].into_iter().flat_map(|name| text.split(name).skip(1));
     after.filter_map(|rest| rest.split('"').next()?.parse().ok()).collect()
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn hold_open(
     let mut open = Vec::with_capacity(count);
     for _ in 0..count {
         let mut connection = Connection::open(target).await?;
-        let mut body = connection.send(CHAT, prompts.next()).await?.into_body();
+        let mut body = connection.send(prompts.path(), prompts.next()).await?.into_body();
         body.frame().await.ok_or("a held stream ended at once")??;
         open.push((connection, body));
     }

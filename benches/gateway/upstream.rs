@@ -18,12 +18,16 @@ use memchr::memmem;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
+use crate::prompts::MESSAGES_PATH;
 use crate::{Result, process};
 
 pub(crate) const ROLE: &str = "upstream";
 
 /// A reply of about 600 bytes, as a short chat answer is.
 const REPLY: &str = r#"{"id":"chatcmpl-9fQ2","object":"chat.completion","created":1764450000,"model":"fixed","choices":[{"index":0,"message":{"role":"assistant","content":"The train to the coast leaves twice an hour from the central station. Tickets are cheaper in advance, and the ride takes about fifty minutes when there are no works on the line. A seat by the left window has the better view.","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":112,"completion_tokens":48,"total_tokens":160},"service_tier":"default","system_fingerprint":"fp_1"}"#;
+
+/// The same in Anthropic's dialect.
+const MESSAGE: &str = r#"{"id":"msg_01XFDUDYJgAACzvnptvVoYEL","type":"message","role":"assistant","model":"fixed","content":[{"type":"text","text":"The train to the coast leaves twice an hour from the central station. Tickets are cheaper in advance, and the ride takes about fifty minutes when there are no works on the line. A seat by the left window has the better view."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":112,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":48}}"#;
 
 type Body = BoxBody<Bytes, Infallible>;
 
@@ -63,11 +67,12 @@ async fn accept(listener: &TcpListener, connections: &TaskTracker) -> Result<()>
 }
 
 async fn answer(request: Request<Incoming>) -> std::result::Result<Response<Body>, hyper::Error> {
+    let events = if request.uri().path() == MESSAGES_PATH { &ANTHROPIC } else { &OPENAI };
     let body = request.into_body().collect().await?.to_bytes();
     let (kind, body) = match script(&body) {
-        Script::Fixed => ("application/json", Full::from(REPLY).boxed()),
-        Script::Stream { chunks, distance } => ("text/event-stream", paced(chunks, distance)),
-        Script::Hold => ("text/event-stream", held()),
+        Script::Fixed => ("application/json", Full::from(events.reply).boxed()),
+        Script::Stream { chunks, distance } => ("text/event-stream", paced(events, chunks, distance)),
+        Script::Hold => ("text/event-stream", held(events)),
     };
     let mut response = Response::new(body);
     response.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static(kind));
@@ -93,44 +98,80 @@ fn script(body: &[u8]) -> Script {
     Script::Stream { chunks: chunks.parse().unwrap_or(10), distance }
 }
 
-fn paced(chunks: u32, distance: Duration) -> Body {
-    let events = stream::unfold(0, move |sent| async move {
+fn paced(events: &'static Events, chunks: u32, distance: Duration) -> Body {
+    let frames = stream::unfold(0, move |sent| async move {
         let event = match sent {
-            0 => content_event(),
+            0 => events.first(),
             _ if sent < chunks => {
                 tokio::time::sleep(distance).await;
-                content_event()
+                events.content()
             }
-            _ if sent == chunks => last_event(),
+            _ if sent == chunks => Bytes::from_static(events.last),
             _ => return None,
         };
         Some((Ok(Frame::data(event)), sent + 1))
     });
-    StreamBody::new(events).boxed()
+    StreamBody::new(frames).boxed()
 }
 
-fn held() -> Body {
-    let events = stream::unfold(true, |first| async move {
+fn held(events: &'static Events) -> Body {
+    let frames = stream::unfold(true, move |first| async move {
         if !first {
             std::future::pending::<()>().await;
         }
-        Some((Ok(Frame::data(content_event())), false))
+        Some((Ok(Frame::data(events.first())), false))
     });
-    StreamBody::new(events).boxed()
+    StreamBody::new(frames).boxed()
 }
 
-/// A chunk whose text is the time at which it was made, in nanoseconds: the reader sees how long it was under way.
-fn content_event() -> Bytes {
-    Bytes::from(format!(
-        "data: {{\"id\":\"chatcmpl-9fQ2\",\"object\":\"chat.completion.chunk\",\"created\":1764450000,\"model\":\"fixed\",\
-         \"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{}\"}},\"finish_reason\":null}}]}}\n\n",
-        crate::client::wall_clock_nanos()
-    ))
+/// What is written of a dialect.
+#[derive(Debug)]
+struct Events {
+    reply: &'static str,
+    /// Before the first piece, in the same write.
+    opening: &'static str,
+    /// What a piece begins and ends with.
+    piece: (&'static str, &'static str),
+    last: &'static [u8],
 }
 
-fn last_event() -> Bytes {
-    Bytes::from_static(
-        b"data: {\"id\":\"chatcmpl-9fQ2\",\"object\":\"chat.completion.chunk\",\"created\":1764450000,\"model\":\"fixed\",\
-          \"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
-    )
+const OPENAI: Events = Events {
+    reply: REPLY,
+    opening: "",
+    piece: (
+        "data: {\"id\":\"chatcmpl-9fQ2\",\"object\":\"chat.completion.chunk\",\"created\":1764450000,\"model\":\"fixed\",\
+         \"choices\":[{\"index\":0,\"delta\":{\"content\":\"",
+        "\"},\"finish_reason\":null}]}\n\n",
+    ),
+    last: b"data: {\"id\":\"chatcmpl-9fQ2\",\"object\":\"chat.completion.chunk\",\"created\":1764450000,\"model\":\"fixed\",\
+            \"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+};
+
+const ANTHROPIC: Events = Events {
+    reply: MESSAGE,
+    opening: "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_01\",\"type\":\"message\",\"role\":\"assistant\",\
+              \"model\":\"fixed\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":112,\"output_tokens\":1}}}\n\n\
+              event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+    piece: (
+        "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"",
+        "\"}}\n\n",
+    ),
+    last: b"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n\
+            event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":48}}\n\n\
+            event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+};
+
+impl Events {
+    fn first(&self) -> Bytes {
+        Bytes::from(format!("{}{}", self.opening, self.piece()))
+    }
+
+    fn content(&self) -> Bytes {
+        Bytes::from(self.piece())
+    }
+
+    /// A piece whose text is the time at which it was made, in nanoseconds: the reader sees how long it was under way.
+    fn piece(&self) -> String {
+        format!("{}{}{}", self.piece.0, crate::client::wall_clock_nanos(), self.piece.1)
+    }
 }
