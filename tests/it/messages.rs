@@ -421,7 +421,8 @@ async fn legacy_completions_pass_through_for_those_who_may() {
 // An upstream that takes chat completions only is spoken to in them, with the same memory.
 #[tokio::test]
 async fn behind_it_may_be_an_upstream_of_openais_kind() {
-    let stack = Stack::new(Script::Model).await;
+    let chat_only = NATIVE.replace(r#""chat", "messages""#, r#""chat""#);
+    let stack = Stack::of(Script::Model).providers(&chat_only).start().await;
     for stream in [false, true] {
         let told = json!([{"role": "user", "content": "I'm allergic to peanuts."}]);
         talk(&stack, "ann", &told, &json!({"stream": stream})).await;
