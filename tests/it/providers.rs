@@ -1,6 +1,7 @@
 //! Targets of other kinds than OpenAI's: what they are sent, and what the client gets of their answers.
 
 mod azure;
+mod from_messages;
 
 use backstory::mock::{Recorded, Script};
 use serde_json::{Value, json};
