@@ -351,8 +351,7 @@ async fn attempts_are_visible() {
 async fn an_attempt_has_a_span_that_says_how_it_ended() {
     let named = |name: &str| TWO_KEYS.replace("\"p\"", &format!("\"{name}\""));
     let logged = |name: &str, outcome: &str| {
-        let (target, outcome) =
-            (format!("gen_ai.provider.name=\"{name}\""), format!("backstory.outcome=\"{outcome}\""));
+        let (target, outcome) = (format!("backstory.target=\"{name}/"), format!("backstory.outcome=\"{outcome}\""));
         log::has_line_with(&[&target, &outcome])
     };
     let stack = Stack::of(Script::As("mock-error-500")).providers(&named("spanned")).start().await;
