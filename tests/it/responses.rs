@@ -329,7 +329,7 @@ async fn what_upstream_counted_is_booked_in_both_modes() {
         let metrics = stack.ask("GET", "/metrics").send().await.must_be(200).text().to_owned();
         let line = metrics.lines().find(|line| line.starts_with(r#"backstory_tokens_total{direction="output"}"#));
         let output: u64 = line?.rsplit(' ').next()?.parse().ok()?;
-        (output > 0 && output % 2 == 0).then_some(metrics)
+        (output > 0 && output.is_multiple_of(2)).then_some(metrics)
     })
     .await;
     assert!(metrics.contains("backstory_tokens_total"), "{metrics}");
