@@ -10,6 +10,7 @@ mod quote;
 mod tags;
 mod transcript;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use lines::mask_lines;
@@ -82,11 +83,13 @@ fn cut(text: &str, leave_out_inline: bool) -> OwnWords<'_> {
         )
     });
     if suspicious || text.contains("&lt;") {
-        masks.extend(spans_loosely(text));
-        mask_lines(text, &mut masks);
         if text.contains('<') {
             mask_tags(text, &mut masks);
         }
+        // What begins in a block ends with it: a heading in one says nothing of what stands behind.
+        let lines = without_blocks(text, &masks);
+        masks.extend(spans_loosely(text));
+        mask_lines(&lines, &mut masks);
         if leave_out_inline {
             mask_inline(text, &mut masks);
         }
@@ -95,6 +98,16 @@ fn cut(text: &str, leave_out_inline: bool) -> OwnWords<'_> {
         }
     }
     OwnWords { text, parts: invert(masks, text.len()) }
+}
+
+/// The text with spaces in place of blocks of several lines: every other byte stays where it is.
+fn without_blocks<'a>(text: &'a str, blocks: &[Range<usize>]) -> Cow<'a, str> {
+    let mut lines = Cow::Borrowed(text);
+    for block in blocks.iter().filter(|block| text[(*block).clone()].contains('\n')) {
+        let blank: String = text[block.clone()].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+        lines.to_mut().replace_range(block.clone(), &blank);
+    }
+    lines
 }
 
 fn invert(mut masks: Vec<Range<usize>>, len: usize) -> Vec<Range<usize>> {
@@ -146,6 +159,16 @@ mod tests {
         assert_eq!(own("### Documents\nI am a nurse.\n### Question\nWho is it?"), "Who is it?");
         assert_eq!(own("参考资料:我住在北京。\n问题:天气如何"), "天气如何");
         assert_eq!(own("[1] My name is Bob\n[2] I am vegan"), "");
+    }
+
+    // As Claude Code writes: what it says of the place where it runs stands before the user's words.
+    #[test]
+    fn what_begins_in_a_tagged_block_ends_with_it() {
+        let reminder =
+            "<system-reminder>\nYou can use the following context:\n# gitStatus\nMy name is Bob.\n</system-reminder>";
+        assert_eq!(own(&format!("{reminder}\n\nHi, I'm Ada. I live in Oslo.")), "Hi, I'm Ada. I live in Oslo.");
+        assert_eq!(own("Context:\n<doc>\nI am vegan.\n</doc>\nI am a nurse."), "");
+        assert_eq!(own("<doc>\nContext: é\n</doc>\nContext:\nI am a nurse."), "");
     }
 
     #[test]

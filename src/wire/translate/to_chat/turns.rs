@@ -8,14 +8,8 @@ use crate::wire::translate::value::{Value, get};
 
 /// Writes what instructs the model, and all messages.
 pub(super) fn write(messages: &mut Array<'_>, request: &ChatRequest, losses: &mut Losses) {
-    if let Some(system) = get(request, "system").filter(|system| !system.is_neutral()) {
-        match only_text(system) {
-            Some(text) => messages.object(|message| {
-                message.raw("role", r#""system""#);
-                message.escaped("content", &text);
-            }),
-            None => losses.refuse("system", "must be a string or blocks of type `text`"),
-        }
+    if let Some(text) = get(request, "system").filter(|system| !system.is_neutral()) {
+        system(messages, text, || "system".to_owned(), losses);
     }
     for (at, message) in get(request, "messages").into_iter().flat_map(Value::elements).enumerate() {
         let Some(content) = message.get("content") else {
@@ -25,8 +19,20 @@ pub(super) fn write(messages: &mut Array<'_>, request: &ChatRequest, losses: &mu
         match message.get_string("role").as_deref() {
             Some("user") => user(messages, content, at, losses),
             Some("assistant") => messages.object(|out| assistant(out, content, at, losses)),
-            _ => losses.refuse(format!("messages[{at}].role"), "must be `user` or `assistant`"),
+            // Claude Code tells so of the place where it runs, behind the user's first words.
+            Some("system") => system(messages, content, || format!("messages[{at}].content"), losses),
+            _ => losses.refuse(format!("messages[{at}].role"), "must be `user`, `assistant` or `system`"),
         }
+    }
+}
+
+fn system(messages: &mut Array<'_>, content: Value<'_>, param: impl Fn() -> String, losses: &mut Losses) {
+    match only_text(content) {
+        Some(text) => messages.object(|message| {
+            message.raw("role", r#""system""#);
+            message.escaped("content", &text);
+        }),
+        None => losses.refuse(param(), "must be a string or blocks of type `text`"),
     }
 }
 
