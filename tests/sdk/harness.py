@@ -203,18 +203,6 @@ def request(url, method="GET", body=None, headers=None, timeout=10):
         return error.code, decoded(error.read())
 
 
-def reply_headers(url, body):
-    """The headers of the answer to a POST, whatever its status, with lower-case names."""
-    data = json.dumps(body).encode()
-    call = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})
-    try:
-        reply = urllib.request.urlopen(call, timeout=10)
-    except urllib.error.HTTPError as error:
-        reply = error
-    with reply:
-        return {name.lower(): value for name, value in reply.headers.items()}
-
-
 def decoded(text):
     try:
         return json.loads(text)

@@ -1,14 +1,14 @@
 """Reads a page of `docs/`: its blocks of code as one program in each language, and what the page says that it prints.
 
 A block of a language that runs (`python`, `js`, `sh`) is a part of the page's program in that language: later blocks use what
-earlier ones made. What a line prints stands behind it as a comment, in a shell block also below it; `…` stands for anything. A second
-word behind the language names an API that the block needs. All other blocks are shown only.
+earlier ones made. What a line prints stands behind it as a comment, in a shell block also below it; `…` stands for anything. All
+other blocks are shown only.
 """
 
 import re
 from dataclasses import dataclass, field
 
-FENCE = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Where a line says what it prints.
 PRINTED = {
     "python": re.compile(r"print\(.*\)  # (.+)$"),
@@ -26,15 +26,15 @@ class Program:
 
 
 def blocks(text):
-    """All blocks of a page, as (language, the API that it needs or None, code)."""
-    return [(language, need or None, code) for language, need, code in FENCE.findall(text)]
+    """All blocks of a page, as (language, code)."""
+    return FENCE.findall(text)
 
 
-def programs(text, apis=()):
-    """The programs of a page by language; blocks that need an API which is not among `apis` are left out."""
+def programs(text):
+    """The programs of a page by language."""
     found = {}
-    for language, need, code in blocks(text):
-        if language not in PRINTED or (need and need not in apis):
+    for language, code in blocks(text):
+        if language not in PRINTED:
             continue
         program = found.setdefault(language, Program())
         program.blocks.append(code)

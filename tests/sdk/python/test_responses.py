@@ -5,7 +5,7 @@ import urllib.request
 
 import openai
 import pytest
-from harness import facts, reply_headers, wait_for
+from harness import facts, wait_for
 from support import SENTENCE, user
 
 TOOL = {
@@ -17,13 +17,6 @@ TOOL = {
 # How a stream of one message begins and ends.
 FIRST = ["response.created", "response.in_progress", "response.output_item.added", "response.content_part.added"]
 LAST = ["response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def dialect(url):
-    """Skips where `/v1/responses` is only passed through."""
-    if "x-backstory-memory" not in reply_headers(f"{url}/v1/responses", {"model": "plain", "input": "Hello?"}):
-        pytest.skip("this gateway passes /v1/responses through")
 
 
 def tell(client, said, **options):
