@@ -1,4 +1,5 @@
-//! `Continued`: whether a request may go on from what upstream keeps, and what was shown with that.
+//! `Continued`: whether a request may go on from what upstream keeps, what was shown with that, and what is noted of an answer so that a
+//! later request may.
 //!
 //! A `previous_response_id` is a name and nothing more. With the client's own key upstream knows whose it is; behind the operator's key
 //! anybody's would do. So a virtual key goes on only from responses that were handed out in its own scope: tenant, namespace and
@@ -8,14 +9,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::stage::Stage;
+use super::turn::Answered;
 use crate::base::{ErrorKind, GatewayError};
 use crate::conversation;
-use crate::exchange::{Call, Continues, Credential};
+use crate::exchange::{Call, Continues, Credential, MemoryOutcome, Recall};
 use crate::memory::Scope;
 use crate::states::States;
-use crate::store::{StateKey, TurnState};
+use crate::store::{HandedOut, StateKey, TurnState};
 use crate::upstream::Passthrough;
-use crate::wire::{ChatRequest, Kept};
+use crate::wire::{ChatRequest, Dialect, Kept, Reply};
+
+/// How long a response may be gone on from, in seconds: 30 days, as OpenAI keeps them.
+const KEPT_SECONDS: i64 = 30 * 24 * 3600;
 
 /// So many items may be referred to in one request, behind the operator's key: each is looked up.
 const MAX_REFERENCES: usize = 1_000;
@@ -101,8 +106,53 @@ fn is_walled(call: &Call, path: &str) -> bool {
     !Passthrough::allows(&call.principal, &call.credential, path)
 }
 
+/// Whether it is noted to whom the answer was handed out: upstream keeps it, and either a later request is asked whether it may go on from
+/// it, or something was shown that is to stay. With the client's own key and without memory nothing of it is kept here.
+pub(super) fn is_noted(call: &Call, recall: &Recall) -> bool {
+    let responses = call.payload.chat().filter(|chat| chat.dialect() == Dialect::Responses);
+    responses.is_some_and(|chat| chat.get("store") != Some("false"))
+        && (is_walled(call, "/v1/responses") || may_keep(call, recall))
+}
+
+/// What was shown is kept for longer than the request, so only where something may be kept.
+fn may_keep(call: &Call, recall: &Recall) -> bool {
+    let memory = call.identity.memory;
+    let asked = matches!(recall.outcome, MemoryOutcome::Asked { .. } | MemoryOutcome::Pinned { .. });
+    memory.read && memory.write && asked
+}
+
+/// The names of an answer that upstream keeps, and what was shown with it; `None` where that is not noted.
+pub(super) fn handed_out(
+    call: &Call,
+    recall: &Recall,
+    answered: Option<&Answered>,
+    reply: &Reply,
+) -> Option<HandedOut> {
+    let id = reply.id.as_ref().filter(|_| is_noted(call, recall))?;
+    let scope = scope_of(call);
+    let expires_at = call.stamp.at.plus_seconds(KEPT_SECONDS);
+    let shown = answered.filter(|_| may_keep(call, recall)).map(|answered| TurnState {
+        profile: Arc::clone(&answered.fitted.profile),
+        profile_facts: recall.profile_facts.clone(),
+        recollection: Arc::from(""),
+        facts: Vec::new(),
+        episodes: Vec::new(),
+        passages: Vec::new(),
+        revision: recall.revision,
+        expires_at,
+    });
+    let names = std::iter::once(id).chain(&reply.items);
+    Some(HandedOut {
+        names: names.map(|name| conversation::after_response(&scope, name)).collect(),
+        epoch: shown.is_some().then_some(recall.epoch),
+        scope,
+        shown,
+        expires_at,
+    })
+}
+
 /// Where what is handed out with a request belongs. Who names no subject goes on from what nobody's name stood on.
-pub(super) fn scope_of(call: &Call) -> Scope {
+fn scope_of(call: &Call) -> Scope {
     call.identity
         .scope
         .clone()

@@ -19,31 +19,27 @@ use tower::{Layer, Service};
 
 use super::body::ReplyBody;
 use super::books::{self, Course, Figures, Past};
-use super::continued::scope_of;
+use super::continued::{handed_out, is_noted};
 use super::reserve::{Booking, Reservation};
 use super::tee::{Tee, TeeOptions};
 use super::turn::{self, Answered, Ended};
 use crate::access::{Running, Standing};
 use crate::base::{Clock, GatewayError};
 use crate::context::{Common, Fitted, Trails};
-use crate::conversation;
 use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
 use crate::jobs::Committed;
 use crate::states::States;
-use crate::store::{HandedOut, StateKey, TurnState};
+use crate::store::{StateKey, TurnState};
 use crate::telemetry::{Metrics, PromptPart, PromptTurn};
 use crate::tokens::Counter;
 use crate::upstream::{Learned, Reported, UpstreamBody};
-use crate::wire::{ChatRequest, Dialect, Reply, Usage, Verdict};
+use crate::wire::{ChatRequest, Reply, Usage, Verdict};
 
 const EXCHANGE: HeaderName = HeaderName::from_static("x-backstory-exchange");
 const TARGET: HeaderName = HeaderName::from_static("x-backstory-target");
 const MEMORY: HeaderName = HeaderName::from_static("x-backstory-memory");
 const CONTEXT: HeaderName = HeaderName::from_static("x-backstory-context");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-
-/// How long a response may be gone on from, in seconds: 30 days, as OpenAI keeps them.
-const KEPT_SECONDS: i64 = 30 * 24 * 3600;
 
 /// Tees replies. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -303,7 +299,7 @@ impl Outcome {
         }
         let options = TeeOptions {
             dialect: self.call.payload.chat().map(ChatRequest::dialect).unwrap_or_default(),
-            named: self.is_kept_upstream(),
+            named: is_noted(&self.call, &self.recall),
             sse,
             // What is held back at the end waits for what has to be durable.
             record: self.records(),
@@ -325,42 +321,11 @@ impl Outcome {
         }
     }
 
-    /// Whether upstream keeps the answer, so that a later request may go on from it by its name.
-    fn is_kept_upstream(&self) -> bool {
-        let responses = self.call.payload.chat().filter(|chat| chat.dialect() == Dialect::Responses);
-        responses.is_some_and(|chat| chat.get("store") != Some("false"))
-    }
-
-    /// Notes to whom an answer was handed out that upstream keeps, and what was shown with it.
+    /// Notes to whom an answer was handed out that upstream keeps, where a later request asks for it.
     fn hand_out(&self, reply: &Reply) {
-        let Some(id) = reply.id.as_ref().filter(|_| self.is_kept_upstream()) else {
-            return;
-        };
-        let scope = scope_of(&self.call);
-        let memory = self.call.identity.memory;
-        // Kept for longer than the request, so only where something may be kept.
-        let asked = matches!(self.recall.outcome, MemoryOutcome::Asked { .. } | MemoryOutcome::Pinned { .. });
-        let shown = self.answered.as_ref().filter(|_| memory.read && memory.write && asked);
-        let expires_at = self.call.stamp.at.plus_seconds(KEPT_SECONDS);
-        let shown = shown.map(|answered| TurnState {
-            profile: Arc::clone(&answered.fitted.profile),
-            profile_facts: self.recall.profile_facts.clone(),
-            recollection: Arc::from(""),
-            facts: Vec::new(),
-            episodes: Vec::new(),
-            passages: Vec::new(),
-            revision: self.recall.revision,
-            expires_at,
-        });
-        let names = std::iter::once(id).chain(&reply.items);
-        let handed = HandedOut {
-            names: names.map(|name| conversation::after_response(&scope, name)).collect(),
-            epoch: shown.is_some().then_some(self.recall.epoch),
-            scope,
-            shown,
-            expires_at,
-        };
-        self.shared.states.hand_out(handed, &self.shared.tasks);
+        if let Some(handed) = handed_out(&self.call, &self.recall, self.answered.as_ref(), reply) {
+            self.shared.states.hand_out(handed, &self.shared.tasks);
+        }
     }
 
     /// Whether the end of this exchange goes into the outbox with something to learn from.

@@ -1,6 +1,9 @@
 //! `/v1/responses`: the promises of the gateway in OpenAI's newer dialect.
 
+use backstory::conversation;
+use backstory::memory::Scope;
 use backstory::mock::{Raw, Script};
+use backstory::store::StateKey;
 use serde_json::{Value, json};
 
 use crate::support::responses::{assistant, kinds, user};
@@ -363,4 +366,24 @@ async fn a_request_is_explained_in_its_own_dialect() {
         assert_eq!(got["tokens"]["messages"].as_array().unwrap().len(), 2);
     }
     assert_eq!(stack.upstream().accepted(), asked);
+}
+
+// Off means invisible: what nobody will ask for is not kept.
+#[tokio::test]
+async fn the_name_of_an_answer_is_kept_only_where_somebody_asks_for_it() {
+    for (passthrough, memory, is_kept) in
+        [("", "off", true), ("/v1/responses", "off", false), ("/v1/responses", "on", true)]
+    {
+        let keys = format!(
+            "[[keys]]\nkey = \"{KEY}\"\ntenant = \"one\"\nnamespace = \"n\"\npassthrough = [\"{passthrough}\"]\n"
+        );
+        let keys = keys.replace("[\"\"]", "[]");
+        let stack = Stack::of(Script::Model).keys(&keys).start().await;
+        let body = r#"{"model":"mock","input":"What did we say of the pier?"}"#;
+        let got = stack.responses(body).user("ann").header("x-backstory-memory", memory).send().await.must_be(200);
+        let scope = Scope::new("one", "n", "ann");
+        let prefix = conversation::after_response(&scope, got.json()["id"].as_str().unwrap());
+        let found = stack.app.states.handed_out(&StateKey { scope, prefix }, stack.app.clock.now()).await.unwrap();
+        assert_eq!(found.is_some(), is_kept, "{passthrough:?} {memory}");
+    }
 }
