@@ -10,6 +10,7 @@ mod budgets;
 #[cfg(test)]
 pub(crate) mod contract;
 mod error;
+mod index;
 mod knowledge;
 pub mod sqlite;
 mod types;
@@ -23,6 +24,7 @@ use async_trait::async_trait;
 
 pub use budgets::{BudgetStore, BudgetTotal, BudgetUse};
 pub use error::StoreError;
+pub use index::{IndexHits, IndexPoint, IndexQuery, VectorIndex, WeightedTerm};
 pub use knowledge::{KnowledgeStore, PutDocument, Shelf, ShelfLimits};
 pub use types::{
     Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, HandedOut, JobFailure, KeyHash,
