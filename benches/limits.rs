@@ -13,7 +13,7 @@ use backstory::base::Time;
 use backstory::context::PolicyChanges;
 use backstory::exchange::{Limits, MemoryApi, Principal, SubjectRule, Switch};
 use backstory::memory::Sensitivity;
-use backstory::store::sqlite::{SqliteOptions, SqliteStore};
+use backstory::store::sql::{SqlStore, SqliteOptions};
 use backstory::telemetry::Metrics;
 use backstory::tokens::{Cost, Price, Rate};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -59,7 +59,7 @@ impl Gateway {
             models: HashMap::from([("gpt".to_owned(), limits)]),
             ..LimitRules::default()
         };
-        let store = runtime.block_on(SqliteStore::open(SqliteOptions::default())).expect("a store in memory");
+        let store = runtime.block_on(SqlStore::sqlite(SqliteOptions::default())).expect("a store in memory");
         let rate = |dollars| Rate::per_million(dollars).expect("a price");
         Self {
             keys: Keys::Virtual(VirtualKeys { configured, stored: None }),

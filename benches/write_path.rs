@@ -12,7 +12,7 @@ use backstory::extract::{DecideInput, decide};
 use backstory::jobs::{AtOnce, DecideArgs, ExtractLearner, FactSource, LearnObserver, Learner};
 use backstory::memory::{Fact, KeySchema, Said, Scope, Speaker, Turn};
 use backstory::recall::{Recall, RecallConfig};
-use backstory::store::sqlite::{SqliteOptions, SqliteStore};
+use backstory::store::sql::{SqlStore, SqliteOptions};
 use backstory::store::{Claim, Finished, Learned, Shown, StateKey, Store, StoreError, TurnState};
 use backstory::store::{UsageOutcome, UsageRow, UsageStore, UsageTimes, UsageTokens};
 use backstory::tokens::Cost;
@@ -71,7 +71,7 @@ struct Bench {
 impl Bench {
     async fn new(load: Load) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let store = SqliteStore::open(SqliteOptions::file(dir.path().join("bench.db"))).await.expect("a store");
+        let store = SqlStore::sqlite(SqliteOptions::file(dir.path().join("bench.db"))).await.expect("a store");
         let store: Arc<dyn Store> = Arc::new(store);
         let cached = Arc::new(Cached(Recall::new(Arc::clone(&store), RecallConfig::default())));
         let ids = SeededRandom::new(1);
@@ -168,7 +168,7 @@ fn input<'a>(args: &'a DecideArgs<'_>, ids: &'a dyn Random) -> DecideInput<'a> {
 /// The journal's part of the store, in groups as under load.
 async fn book() {
     let dir = tempfile::tempdir().expect("a folder");
-    let store = SqliteStore::open(SqliteOptions::file(dir.path().join("bench.db"))).await.expect("a store");
+    let store = SqlStore::sqlite(SqliteOptions::file(dir.path().join("bench.db"))).await.expect("a store");
     let rows: Vec<UsageRow> = (0..EXCHANGES).map(|n| used(n, SystemClock.now())).collect();
     let mut spent = Spent::default();
     for group in rows.chunks(USAGE_GROUP) {

@@ -92,11 +92,11 @@ fn secret(random: &dyn Random) -> Secret {
 mod tests {
     use super::*;
     use crate::base::{ManualClock, SeededRandom, Time};
-    use crate::store::sqlite::{SqliteOptions, SqliteStore};
+    use crate::store::sql::{SqlStore, SqliteOptions};
 
     #[tokio::test]
     async fn a_key_is_shown_once_and_only_its_hash_is_kept() {
-        let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
+        let store = SqlStore::sqlite(SqliteOptions::default()).await.unwrap();
         let (clock, random) = (ManualClock::new(Time(1_760_000_000_000)), SeededRandom::new(7));
         let new = NewKey {
             name: "app".to_owned(),

@@ -214,7 +214,7 @@ mod tests {
     use crate::access::testing::principal;
     use crate::base::ManualClock;
     use crate::store::Unreachable;
-    use crate::store::sqlite::{SqliteOptions, SqliteStore};
+    use crate::store::sql::{SqlStore, SqliteOptions};
 
     const NOW: Time = Time(1_760_000_000_000);
 
@@ -231,8 +231,8 @@ mod tests {
         }
     }
 
-    async fn with_one_key() -> (Arc<SqliteStore>, Arc<ManualClock>, StoredKeys) {
-        let store = Arc::new(SqliteStore::open(SqliteOptions::default()).await.unwrap());
+    async fn with_one_key() -> (Arc<SqlStore>, Arc<ManualClock>, StoredKeys) {
+        let store = Arc::new(SqlStore::sqlite(SqliteOptions::default()).await.unwrap());
         let clock = Arc::new(ManualClock::new(NOW));
         let held: Arc<dyn Store> = Arc::clone(&store) as Arc<_>;
         held.create_key(&stored(1), &fingerprint("bsk-one")).await.unwrap();
@@ -302,7 +302,7 @@ mod tests {
 
     #[tokio::test]
     async fn settings_that_cannot_be_read_are_the_operators_fault() {
-        let store = Arc::new(SqliteStore::open(SqliteOptions::default()).await.unwrap());
+        let store = Arc::new(SqlStore::sqlite(SqliteOptions::default()).await.unwrap());
         let held: Arc<dyn Store> = store;
         held.create_key(&stored(1), &fingerprint("bsk-one")).await.unwrap();
         let keys = StoredKeys::new(held, Box::new(|_| Err("odd".to_owned())), Arc::new(ManualClock::new(NOW)));

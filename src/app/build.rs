@@ -32,7 +32,7 @@ use crate::memory::Sensitivity;
 use crate::memory::redact::redact_turn;
 use crate::recall::{Knowledge, Recall, RecallConfig, Reranker};
 use crate::states::States;
-use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
+use crate::store::sql::{Durability, SqlStore, SqliteOptions};
 use crate::store::{Store, StoreError, StoredKey, Unreachable};
 use crate::telemetry::{AskPurpose, Metrics};
 use crate::tokens::Counter;
@@ -396,7 +396,7 @@ async fn open_store(config: &Config, env: &dyn Env) -> Result<(Arc<dyn Store>, O
         },
         ..SqliteOptions::default()
     };
-    match SqliteStore::open(options).await {
+    match SqlStore::sqlite(options).await {
         Ok(store) => Ok((Arc::new(store), None)),
         Err(error) => {
             let reason = reason_of(&error);

@@ -12,6 +12,8 @@ mod id;
 mod near;
 mod random;
 mod secret;
+#[cfg(test)]
+pub(crate) mod testing;
 mod trace_parent;
 
 pub use clock::{Clock, ManualClock, SystemClock, Time, millis};

@@ -14,7 +14,7 @@ use crate::base::{Clock, SystemClock, SystemRandom, Time};
 use crate::certificates::EXPIRY_WARNING;
 use crate::config::{Config, EmbeddingsEngine, Key, Provider, SystemEnv, Unpriced};
 use crate::embed::Side;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, SubjectUse, UpkeepStore};
 use crate::telemetry::otlp::{Collector, empty_message};
 use crate::telemetry::{Label, Signal};
@@ -110,7 +110,7 @@ async fn store(config: &Config) -> Vec<Finding> {
         return vec![good(format!("no database yet; `serve` makes one in {folder}"))];
     }
     let shown = path.display().to_string();
-    let store = match SqliteStore::open(SqliteOptions { path: Some(path), ..SqliteOptions::default() }).await {
+    let store = match SqlStore::sqlite(SqliteOptions { path: Some(path), ..SqliteOptions::default() }).await {
         Ok(store) => store,
         Err(error) => {
             return vec![bad(format!(

@@ -11,7 +11,7 @@ use crate::access::{KEY_STALENESS, issue};
 use crate::admin::keys::{Wanted, shown};
 use crate::base::{Clock, KeyId, Secret, SystemClock, SystemRandom};
 use crate::config::{Config, SystemEnv};
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{KeyStore, Page, StoredKey};
 
 /// Keys that are read at once from the store.
@@ -171,13 +171,13 @@ async fn act(args: &KeysArgs) -> Result<String, String> {
 }
 
 /// Opens the store of the config.
-pub(super) async fn open(config: &Config) -> Result<SqliteStore, String> {
+pub(super) async fn open(config: &Config) -> Result<SqlStore, String> {
     let path = config.database(&SystemEnv);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
     }
     let shown = path.display().to_string();
-    SqliteStore::open(SqliteOptions::file(path))
+    SqlStore::sqlite(SqliteOptions::file(path))
         .await
         .map_err(|error| format!("the database {shown} cannot be opened: {error}; `backstory doctor` says more"))
 }
@@ -209,7 +209,7 @@ fn table(settings: &[String]) -> Result<toml::Table, String> {
 }
 
 /// Reads all keys, revoked ones too.
-pub(super) async fn all(store: &SqliteStore) -> Result<Vec<StoredKey>, String> {
+pub(super) async fn all(store: &SqlStore) -> Result<Vec<StoredKey>, String> {
     let mut keys: Vec<StoredKey> = Vec::new();
     loop {
         let page = Page { after: keys.last().map(|key| key.id.to_string()), limit: PAGE };

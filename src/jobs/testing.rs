@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
 use crate::base::ExchangeId;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{Claim, Claimed, Depth, Finished, JobFailure, LearnOutcome, Learned, OutboxStore, StoreError};
 
-pub(super) async fn store() -> Arc<SqliteStore> {
-    Arc::new(SqliteStore::open(SqliteOptions::default()).await.unwrap())
+pub(super) async fn store() -> Arc<SqlStore> {
+    Arc::new(SqlStore::sqlite(SqliteOptions::default()).await.unwrap())
 }
 
 pub(super) fn unavailable() -> StoreError {
@@ -22,7 +22,7 @@ pub(super) fn unavailable() -> StoreError {
 /// The queue of a store in memory, with faults.
 #[derive(Debug)]
 pub(super) struct Faulty {
-    pub(super) store: Arc<SqliteStore>,
+    pub(super) store: Arc<SqlStore>,
     /// What the next appends fail with.
     pub(super) append: Mutex<VecDeque<StoreError>>,
     /// Every append fails as not available.

@@ -261,11 +261,11 @@ mod tests {
     use super::*;
     use crate::base::{ManualClock, SeededRandom};
     use crate::store::contract::fixtures::{NOW, finished, learned, scope};
-    use crate::store::sqlite::SqliteStore;
+    use crate::store::sql::SqlStore;
 
     /// Learns nothing from everything, apart from what is to fail.
     struct Scripted {
-        store: Arc<SqliteStore>,
+        store: Arc<SqlStore>,
         fail: fn(u128) -> Option<LearnError>,
         calls: Mutex<Vec<Vec<u128>>>,
     }
@@ -286,7 +286,7 @@ mod tests {
 
     struct Fixture {
         worker: Worker,
-        store: Arc<SqliteStore>,
+        store: Arc<SqlStore>,
         learner: Arc<Scripted>,
         clock: Arc<ManualClock>,
     }
@@ -301,7 +301,7 @@ mod tests {
         Fixture { worker, store, learner, clock }
     }
 
-    async fn append(store: &SqliteStore, exchanges: impl IntoIterator<Item = u128>) {
+    async fn append(store: &SqlStore, exchanges: impl IntoIterator<Item = u128>) {
         let group: Vec<_> = exchanges.into_iter().map(|n| finished(n, &scope(&n.to_string()))).collect();
         store.append(&group).await.unwrap();
     }

@@ -4,7 +4,7 @@
 //! `Option`: not found is no error. Ids and times come from the caller, so that every backend agrees. Every method is
 //! in the contract suite (`contract.rs`), which runs on every backend. Only this module speaks SQL.
 //!
-//! Start with [`Store`], then `sqlite/`.
+//! Start with [`Store`], then `sql/`.
 
 mod budgets;
 #[cfg(test)]
@@ -12,7 +12,7 @@ pub(crate) mod contract;
 mod error;
 mod index;
 mod knowledge;
-pub mod sqlite;
+pub mod sql;
 mod types;
 mod unreachable;
 mod upkeep;

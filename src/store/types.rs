@@ -314,8 +314,11 @@ pub struct Erased {
     /// `exchanges`, `window_turns`, `windows`, `vectors` (of every generation); under `usage` the rows that no longer say for whom they
     /// were.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Whether no file holds the erased bytes any more.
+    /// Whether nothing is left to do: nothing of it is found any more, and no file of an embedded store holds the erased bytes.
     pub complete: bool,
+    /// What physically remains on servers, and until when; empty for the embedded store.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remains: Vec<&'static str>,
     /// The scope's new epoch.
     pub epoch: i64,
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::super::testing::principal;
 use super::*;
 use crate::base::{ErrorKind, MAX_FIGURE};
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{BudgetTotal, BudgetUse, StoreError, Unreachable};
 use crate::telemetry::Limit;
 use crate::tokens::{Cost, Price, Rate};
@@ -78,7 +78,7 @@ fn tenants(limits: Limits) -> LimitRules {
 }
 
 async fn sqlite() -> Arc<dyn BudgetStore> {
-    Arc::new(SqliteStore::open(SqliteOptions::default()).await.unwrap())
+    Arc::new(SqlStore::sqlite(SqliteOptions::default()).await.unwrap())
 }
 
 #[tokio::test]

@@ -32,5 +32,6 @@ pub(super) async fn erase(State(api): State<Shared>, call: Write) -> Answer<Resp
         "erased_at": now.to_rfc3339(),
         "counts": erased.counts,
         "complete": erased.complete,
+        "remains": erased.remains,
     })))
 }

@@ -22,7 +22,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::base::{EpisodeId, ErrorKind, ExchangeId, GatewayError, ManualClock, ProposalId, SeededRandom, Time};
 use crate::memory::{Candidate, Episode, Evidence, FactKind, Sensitivity, Speaker, Turn};
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{Claim, Finished, Learned, OutboxStore, Proposal, ProposalStatus, Shown};
 
 /// Takes the caller from headers that name its parts.
@@ -76,7 +76,7 @@ impl Changed for Noted {
 
 struct Api {
     router: Router,
-    store: SqliteStore,
+    store: SqlStore,
     clock: Arc<ManualClock>,
     noted: Arc<Noted>,
     tasks: TaskTracker,
@@ -122,7 +122,7 @@ fn ann() -> Scope {
 
 impl Api {
     async fn new() -> Self {
-        let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
+        let store = SqlStore::sqlite(SqliteOptions::default()).await.unwrap();
         let clock = Arc::new(ManualClock::new(Time(1_700_000_000_000)));
         let noted = Arc::new(Noted::default());
         let tasks = TaskTracker::new();

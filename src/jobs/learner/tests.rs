@@ -7,7 +7,7 @@ use crate::base::{ExchangeId, FactId, ManualClock};
 use crate::jobs::testing::store;
 use crate::memory::FactChange;
 use crate::store::contract::fixtures::{self, NOW, change, episode, evidence, fact, scope};
-use crate::store::sqlite::SqliteStore;
+use crate::store::sql::SqlStore;
 use crate::store::{EpisodeStore, FactStore, Finished, OutboxStore, Page, ScopeStore};
 
 /// `key = value` inserts or supersedes; anything else is an episode. Ids follow from the exchange.
@@ -51,7 +51,7 @@ impl LearnObserver for Told {
 }
 
 struct Fixture {
-    store: Arc<SqliteStore>,
+    store: Arc<SqlStore>,
     learner: ExtractLearner,
     told: Arc<Told>,
 }
@@ -62,7 +62,7 @@ async fn fixture() -> Fixture {
     with_facts(store, facts)
 }
 
-fn with_facts(store: Arc<SqliteStore>, facts: Arc<dyn FactSource>) -> Fixture {
+fn with_facts(store: Arc<SqlStore>, facts: Arc<dyn FactSource>) -> Fixture {
     let told = Arc::new(Told::default());
     let clock = Arc::new(ManualClock::new(NOW.plus_seconds(1)));
     let learner = ExtractLearner::new(store.clone(), Arc::new(decide), facts, told.clone(), clock);
@@ -148,7 +148,7 @@ async fn of_a_turn_that_was_seen_only_the_reply_is_told() {
 /// Someone else writes the scope right after it was read, so often.
 struct Interrupted {
     inner: StoreFacts,
-    store: Arc<SqliteStore>,
+    store: Arc<SqlStore>,
     left: Mutex<u32>,
 }
 

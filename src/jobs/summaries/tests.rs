@@ -46,7 +46,7 @@ fn later() -> Result<Answer, AskError> {
 struct Bench {
     summaries: Summaries,
     model: Arc<Scripted>,
-    store: Arc<crate::store::sqlite::SqliteStore>,
+    store: Arc<crate::store::sql::SqlStore>,
     clock: Arc<ManualClock>,
     metrics: Arc<Metrics>,
     tracker: TaskTracker,

@@ -7,7 +7,7 @@ use crate::base::{ManualClock, SeededRandom};
 use crate::memory::{Actor, FactStatus, SourceType, Speaker};
 use crate::store::contract::fixtures::{NOW, episode, insert, scope};
 use crate::store::contract::usage::row;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{EpisodeStore, FactStore, ScopeStore, UpkeepStore, UsageQuery, UsageStore};
 
 struct Host {
@@ -34,14 +34,14 @@ impl SweepHost for Host {
 
 struct Bench {
     sweep: Sweep,
-    store: SqliteStore,
+    store: SqlStore,
     host: Arc<Host>,
     clock: Arc<ManualClock>,
 }
 
 impl Bench {
     async fn new(config: SweepConfig) -> Self {
-        let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
+        let store = SqlStore::sqlite(SqliteOptions::default()).await.unwrap();
         let host = Arc::new(Host { max_episodes: 2, told: Mutex::default() });
         let clock = Arc::new(ManualClock::new(NOW));
         let sweep =

@@ -10,7 +10,7 @@ use super::*;
 use crate::base::{ManualClock, SeededRandom};
 use crate::memory::{Episode, Speaker};
 use crate::store::contract::fixtures::{NOW, episode, scope};
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{EpisodeStore, ScopeStore, VectorStore};
 
 /// Counts letters. Can be told to fail, to refuse texts with a word, and to be of another size.
@@ -137,13 +137,13 @@ struct Process {
 
 /// One store, and the processes that share it.
 struct World {
-    store: Arc<SqliteStore>,
+    store: Arc<SqlStore>,
     clock: Arc<ManualClock>,
 }
 
 impl World {
     async fn new() -> Self {
-        let store = Arc::new(SqliteStore::open(SqliteOptions::default()).await.unwrap());
+        let store = Arc::new(SqlStore::sqlite(SqliteOptions::default()).await.unwrap());
         Self { store, clock: Arc::new(ManualClock::new(NOW)) }
     }
 

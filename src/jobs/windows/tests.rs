@@ -16,7 +16,7 @@ use crate::jobs::testing::store;
 use crate::jobs::{Learner, Worker, WorkerConfig};
 use crate::memory::{Scope, Speaker};
 use crate::store::contract::fixtures::{self, NOW, evidence, finished, scope};
-use crate::store::sqlite::SqliteStore;
+use crate::store::sql::SqlStore;
 use crate::store::{
     ExchangeStore, FactStore, Finished, OutboxStore, Page, ScopeStore, WindowDepth, WindowRules, WindowStore,
 };
@@ -123,7 +123,7 @@ fn no_rules(args: DecideArgs<'_>) -> Learned {
 }
 
 struct Fixture {
-    store: Arc<SqliteStore>,
+    store: Arc<SqlStore>,
     clock: Arc<ManualClock>,
     model: Arc<Scripted>,
     metrics: Arc<Metrics>,

@@ -3,7 +3,7 @@ use crate::base::ManualClock;
 use crate::memory::Sensitivity;
 use crate::memory::knowledge::{Format, cut};
 use crate::recall::{Exclude, Said};
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{KnowledgeStore, ShelfLimits};
 
 const NOW: Time = Time(1_716_000_000_000);
@@ -18,14 +18,14 @@ fn support() -> Namespace {
 }
 
 struct Library {
-    store: SqliteStore,
+    store: SqlStore,
     clock: Arc<ManualClock>,
     knowledge: Arc<Knowledge>,
 }
 
 impl Library {
     async fn new() -> Self {
-        let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
+        let store = SqlStore::sqlite(SqliteOptions::default()).await.unwrap();
         let clock = Arc::new(ManualClock::new(NOW));
         let knowledge = Knowledge::new(Arc::new(store.clone()), RecallConfig::default(), Arc::clone(&clock) as Arc<_>);
         let library = Self { store, clock, knowledge: Arc::new(knowledge) };

@@ -1,22 +1,22 @@
 //! The changes of a scope in the order of their commits. They are counted by triggers (`0006_changes.sql`).
 
 use async_trait::async_trait;
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
 use tracing::instrument;
 
-use super::SqliteStore;
+use super::SqlStore;
 use super::episodes::episode;
 use super::error::driver;
+use super::query::{Row, query, query_as};
 use super::row::parse;
 use super::scope::key;
+use super::text::Sql;
 use super::write::fact_id;
 use crate::base::Time;
 use crate::memory::{HistoryEntry, Scope};
 use crate::store::{Change, ChangeStore, Changed, Page, StoreError};
 
 /// A change of what is gone since is passed over, and one of an episode that was changed again: their ends stand further on.
-const CHANGES: &str = "
+static CHANGES: Sql = Sql::new("
     SELECT c.seq, c.at, c.kind, c.object, c.gone, h.body AS fact, e.body AS episode, e.uses, e.last_used_at, e.retired_facts
     FROM scopes s
     CROSS JOIN changes c ON c.scope = s.id
@@ -24,19 +24,19 @@ const CHANGES: &str = "
     LEFT JOIN episodes e ON c.kind = 'episode' AND NOT c.gone AND e.id = c.object
         AND (e.changed IS NULL OR e.changed = c.seq)
     WHERE s.key = ?1 AND c.seq > ?2 AND (c.gone OR h.fact IS NOT NULL OR e.id IS NOT NULL)
-    ORDER BY c.seq LIMIT ?3";
+    ORDER BY c.seq LIMIT ?3");
 
-const HISTORIES: &str = "
+static HISTORIES: Sql = Sql::new("
     SELECT h.fact, h.body FROM scopes s
-    CROSS JOIN (SELECT id FROM facts WHERE scope = (SELECT id FROM scopes WHERE key = ?1) AND id > ?2 ORDER BY id LIMIT ?3) f
+    CROSS JOIN (SELECT id FROM facts WHERE scope = (SELECT id FROM scopes WHERE key = ?1) AND id > ?2 ORDER BY id LIMIT ?3) f ON true
     JOIN history h ON h.fact = f.id AND h.scope = s.id
-    WHERE s.key = ?1 ORDER BY h.fact, h.version";
+    WHERE s.key = ?1 ORDER BY h.fact, h.version");
 
 #[async_trait]
-impl ChangeStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "changes"))]
+impl ChangeStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "changes"))]
     async fn changes(&self, scope: &Scope, after: i64, limit: u32) -> Result<Vec<Change>, StoreError> {
-        let found = sqlx::query(CHANGES)
+        let found = query(&CHANGES)
             .bind(&key(scope)[..])
             .bind(after)
             .bind(limit)
@@ -46,9 +46,9 @@ impl ChangeStore for SqliteStore {
         found.iter().map(change).collect()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "histories"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "histories"))]
     async fn histories(&self, scope: &Scope, page: &Page) -> Result<Vec<Vec<HistoryEntry>>, StoreError> {
-        let found: Vec<(String, String)> = sqlx::query_as(HISTORIES)
+        let found: Vec<(String, String)> = query_as(&HISTORIES)
             .bind(&key(scope)[..])
             .bind(page.after.as_deref().unwrap_or_default())
             .bind(page.limit)
@@ -69,14 +69,14 @@ impl ChangeStore for SqliteStore {
     }
 }
 
-fn change(row: &SqliteRow) -> Result<Change, StoreError> {
+fn change(row: &Row) -> Result<Change, StoreError> {
     let read = driver("read a change");
-    let (kind, object): (String, String) = (row.try_get("kind").map_err(&read)?, row.try_get("object").map_err(&read)?);
-    let gone: bool = row.try_get("gone").map_err(&read)?;
+    let (kind, object): (String, String) = (row.get(2).map_err(&read)?, row.get(3).map_err(&read)?);
+    let gone: bool = row.get(4).map_err(&read)?;
     let what = match (kind.as_str(), gone) {
         ("fact", true) => Changed::FactGone(fact_id("changes", &object)?),
         ("fact", false) => {
-            let body: String = row.try_get("fact").map_err(&read)?;
+            let body: String = row.get(5).map_err(&read)?;
             Changed::Fact(Box::new(parse("history", &object, &body)?))
         }
         ("episode", true) => Changed::EpisodeGone(object.parse().map_err(|_| StoreError::Inconsistent {
@@ -87,12 +87,12 @@ fn change(row: &SqliteRow) -> Result<Change, StoreError> {
         })?),
         ("episode", false) => Changed::Episode(Box::new(episode((
             object,
-            row.try_get("episode").map_err(&read)?,
-            row.try_get("uses").map_err(&read)?,
-            row.try_get("last_used_at").map_err(&read)?,
-            row.try_get("retired_facts").map_err(&read)?,
+            row.get(6).map_err(&read)?,
+            row.get(7).map_err(&read)?,
+            row.get(8).map_err(&read)?,
+            row.get(9).map_err(&read)?,
         ))?)),
         _ => Changed::Erased,
     };
-    Ok(Change { seq: row.try_get("seq").map_err(&read)?, at: Time(row.try_get("at").map_err(&read)?), what })
+    Ok(Change { seq: row.get(0).map_err(&read)?, at: Time(row.get(1).map_err(&read)?), what })
 }

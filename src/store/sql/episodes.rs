@@ -4,39 +4,39 @@ use async_trait::async_trait;
 use tracing::instrument;
 
 use super::error::driver;
-use super::row::{name, parse, rows};
+use super::query::{query, query_as};
+use super::row::{json, name, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
+use super::session::Tx;
+use super::text::Sql;
 use super::write::Writes;
-use super::{SqliteStore, commit, tombstone, windows};
+use super::{SqlStore, commit, tombstone, windows};
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::{Episode, Scope};
 use crate::store::{EpisodeFilter, EpisodeStore, Page, StoreError};
 
-const LIST: &str = "
+static LIST: Sql = Sql::new(
+    "
     SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM scopes s JOIN episodes e ON e.scope = s.id
     WHERE s.key = ?1 AND e.id > ?2
       AND (?3 IS NULL OR e.status = ?3)
       AND (?4 IS NULL OR e.session = ?4)
-    ORDER BY e.id LIMIT ?5";
+    ORDER BY e.id LIMIT ?5",
+);
 
-const READ: &str = "
+static READ: Sql = Sql::new(
+    "
     SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM episodes e JOIN scopes s ON s.id = e.scope
-    WHERE e.id = ?1 AND s.key = ?2";
+    WHERE e.id = ?1 AND s.key = ?2",
+);
 
-const DELETE: &str = "DELETE FROM episodes WHERE id = ?1 AND scope = ?2";
+static DELETE: Sql = Sql::new("DELETE FROM episodes WHERE id = ?1 AND scope = ?2");
 
-/// Each fact once; only episodes that change.
-const MARK: &str = "
-    UPDATE episodes SET retired_facts = (
-        SELECT json_group_array(fact) FROM (
-            SELECT value AS fact FROM json_each(episodes.retired_facts) WHERE value <> ?3
-            UNION ALL SELECT ?3 WHERE ?4))
-    WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))
-      AND ?4 <> EXISTS (SELECT 1 FROM json_each(episodes.retired_facts) WHERE value = ?3)";
-
-const TOUCH: &str = "
-    UPDATE episodes SET uses = uses + 1, last_used_at = max(coalesce(last_used_at, ?3), ?3)
-    WHERE scope = (SELECT id FROM scopes WHERE key = ?1) AND id IN (SELECT value FROM json_each(?2))";
+static TOUCH: Sql = Sql::new(
+    "
+    UPDATE episodes SET uses = uses + 1, last_used_at = greatest(coalesce(last_used_at, ?3), ?3)
+    WHERE scope = (SELECT id FROM scopes WHERE key = ?1) AND id IN (SELECT value FROM each_text(?2))",
+);
 
 /// Id, body, uses, last used at, retired facts.
 pub(super) type Row = (String, String, u32, Option<i64>, String);
@@ -53,15 +53,15 @@ pub(super) fn episode((id, body, uses, last_used_at, retired_facts): Row) -> Res
 }
 
 #[async_trait]
-impl EpisodeStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "list_episodes"))]
+impl EpisodeStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "list_episodes"))]
     async fn list_episodes(
         &self,
         scope: &Scope,
         filter: &EpisodeFilter,
         page: &Page,
     ) -> Result<Vec<Episode>, StoreError> {
-        let found: Vec<Row> = sqlx::query_as(LIST)
+        let found: Vec<Row> = query_as(&LIST)
             .bind(&key(scope)[..])
             .bind(page.after.as_deref().unwrap_or_default())
             .bind(filter.status.as_ref().map(name))
@@ -73,9 +73,9 @@ impl EpisodeStore for SqliteStore {
         found.into_iter().map(episode).collect()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "episode"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "episode"))]
     async fn episode(&self, scope: &Scope, id: EpisodeId) -> Result<Option<Episode>, StoreError> {
-        let row: Option<Row> = sqlx::query_as(READ)
+        let row: Option<Row> = query_as(&READ)
             .bind(id.to_string())
             .bind(&key(scope)[..])
             .fetch_optional(&self.read)
@@ -84,7 +84,7 @@ impl EpisodeStore for SqliteStore {
         row.map(episode).transpose()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "put_episodes"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "put_episodes"))]
     async fn put_episodes(&self, scope: &Scope, episodes: &[Episode]) -> Result<i64, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
@@ -99,14 +99,14 @@ impl EpisodeStore for SqliteStore {
         Ok(revision)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "update_episode"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "update_episode"))]
     async fn update_episode(&self, scope: &Scope, episode: &Episode) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
-        let found: Option<Row> = sqlx::query_as(READ)
+        let found: Option<Row> = query_as(&READ)
             .bind(episode.id.to_string())
             .bind(&key(scope)[..])
-            .fetch_optional(&mut *tx)
+            .fetch_optional(&mut tx)
             .await
             .map_err(driver("read an episode"))?;
         if found.is_none() {
@@ -120,7 +120,7 @@ impl EpisodeStore for SqliteStore {
         Ok(true)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "mark_episodes"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "mark_episodes"))]
     async fn mark_episodes(
         &self,
         scope: &Scope,
@@ -130,28 +130,29 @@ impl EpisodeStore for SqliteStore {
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
-        let marked = sqlx::query(MARK)
-            .bind(row.id)
-            .bind(rows(ids))
-            .bind(fact.to_string())
-            .bind(retired)
-            .execute(&mut *tx)
-            .await
-            .map_err(driver("mark episodes"))?;
-        if marked.rows_affected() > 0 {
+        let marked = mark(&mut tx, row.id, ids, |facts| {
+            if retired {
+                (!facts.contains(&fact)).then(|| facts.push(fact)).is_some()
+            } else {
+                let before = facts.len();
+                facts.retain(|other| *other != fact);
+                facts.len() < before
+            }
+        });
+        if marked.await? > 0 {
             set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
         }
         commit(tx).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "delete_episode"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "delete_episode"))]
     async fn delete_episode(&self, scope: &Scope, id: EpisodeId, now: Time) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
-        let found: Option<Row> = sqlx::query_as(READ)
+        let found: Option<Row> = query_as(&READ)
             .bind(id.to_string())
             .bind(&key(scope)[..])
-            .fetch_optional(&mut *tx)
+            .fetch_optional(&mut tx)
             .await
             .map_err(driver("read an episode"))?;
         let Some(found) = found.map(episode).transpose()? else {
@@ -159,23 +160,18 @@ impl EpisodeStore for SqliteStore {
         };
         tombstone::leave(&mut tx, row.id, &[tombstone::hash(&self.salt, scope, &found.text)], now).await?;
         windows::forget_basis(&mut tx, row.id, &id.to_string()).await?;
-        sqlx::query(DELETE)
-            .bind(id.to_string())
-            .bind(row.id)
-            .execute(&mut *tx)
-            .await
-            .map_err(driver("delete an episode"))?;
+        query(&DELETE).bind(id.to_string()).bind(row.id).execute(&mut tx).await.map_err(driver("delete an episode"))?;
         set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
         commit(tx).await?;
         Ok(true)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "touch_episodes"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "touch_episodes"))]
     async fn touch_episodes(&self, scope: &Scope, ids: &[EpisodeId], now: Time) -> Result<(), StoreError> {
         if ids.is_empty() {
             return Ok(());
         }
-        sqlx::query(TOUCH)
+        query(&TOUCH)
             .bind(&key(scope)[..])
             .bind(rows(ids))
             .bind(now.0)
@@ -184,4 +180,49 @@ impl EpisodeStore for SqliteStore {
             .map_err(driver("count a use"))?;
         Ok(())
     }
+}
+
+static RETIRED: Sql = Sql::new(
+    "
+    SELECT id, retired_facts FROM episodes WHERE scope = ?1 AND id IN (SELECT value FROM each_text(?2))",
+);
+
+static SET_RETIRED: Sql = Sql::new(
+    "
+    UPDATE episodes SET retired_facts = j.value ->> 1 FROM each_row(?2) j
+    WHERE episodes.scope = ?1 AND episodes.id = j.value ->> 0",
+);
+
+/// Changes which retired facts episodes mention; `change` says whether it did. Returns how many it changed.
+pub(super) async fn mark(
+    conn: &mut Tx,
+    scope: i64,
+    ids: &[EpisodeId],
+    mut change: impl FnMut(&mut Vec<FactId>) -> bool,
+) -> Result<u64, StoreError> {
+    mark_each(conn, scope, ids, |_, facts| change(facts)).await
+}
+
+/// As [`mark`], by episode.
+pub(super) async fn mark_each(
+    conn: &mut Tx,
+    scope: i64,
+    ids: &[EpisodeId],
+    mut change: impl FnMut(EpisodeId, &mut Vec<FactId>) -> bool,
+) -> Result<u64, StoreError> {
+    let found: Vec<(String, String)> =
+        query_as(&RETIRED).bind(scope).bind(rows(ids)).fetch_all(&mut *conn).await.map_err(driver("read episodes"))?;
+    let mut changed = Vec::new();
+    for (id, facts) in found {
+        let mut facts: Vec<FactId> = parse("episodes", &id, &facts)?;
+        let Ok(episode) = id.parse() else { continue };
+        if change(episode, &mut facts) {
+            changed.push((id, json(&facts)));
+        }
+    }
+    if changed.is_empty() {
+        return Ok(0);
+    }
+    let done = query(&SET_RETIRED).bind(scope).bind(rows(&changed)).execute(conn).await;
+    Ok(done.map_err(driver("mark episodes"))?.rows_affected())
 }

@@ -1,62 +1,74 @@
 //! Facts and their history.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
 use tracing::instrument;
 
+use super::erase::words;
 use super::error::driver;
+use super::query::{query, query_as, query_scalar};
 use super::row::{name, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
+use super::session::Tx;
+use super::text::Sql;
 use super::tombstone;
 use super::write::{StoredFacts, Writes};
-use super::{SqliteStore, commit, windows};
+use super::{SqlStore, commit, windows};
 use crate::base::{FactId, Time};
 use crate::memory::{Cardinality, Fact, FactChange, FactStatus, HistoryEntry, Scope};
 use crate::store::{FactFilter, FactStore, Page, StoreError};
 
-const LIST: &str = "
+static LIST: Sql = Sql::new(
+    "
     SELECT f.id, f.body FROM scopes s JOIN facts f ON f.scope = s.id
     WHERE s.key = ?1 AND f.id > ?2
       AND (?3 IS NULL OR f.key = ?3)
       AND (?4 IS NULL OR substr(f.key, 1, length(?4)) = ?4)
       AND (?5 IS NULL OR f.status = ?5)
       AND (NOT ?6 OR f.status IN ('active', 'contested'))
-    ORDER BY f.id LIMIT ?7";
+    ORDER BY f.id LIMIT ?7",
+);
 
-const READ: &str = "
-    SELECT f.body FROM facts f JOIN scopes s ON s.id = f.scope WHERE f.id = ?1 AND s.key = ?2";
+static READ: Sql = Sql::new(
+    "
+    SELECT f.body FROM facts f JOIN scopes s ON s.id = f.scope WHERE f.id = ?1 AND s.key = ?2",
+);
 
-const HISTORY: &str = "
-    SELECT h.body FROM history h JOIN scopes s ON s.id = h.scope WHERE h.fact = ?1 AND s.key = ?2 ORDER BY h.version";
+static HISTORY: Sql = Sql::new(
+    "
+    SELECT h.body FROM history h JOIN scopes s ON s.id = h.scope WHERE h.fact = ?1 AND s.key = ?2 ORDER BY h.version",
+);
 
-/// Every wording that the fact ever rested on.
-const QUOTES: &str = "
-    SELECT e.value ->> 'quote' FROM facts f, json_each(f.body, '$.evidence') e WHERE f.id = ?1
-    UNION SELECT e.value ->> 'quote' FROM history h, json_each(h.body, '$.fact.evidence') e WHERE h.fact = ?1
-    UNION SELECT p.body ->> '$.candidate.evidence.quote' FROM proposals p WHERE p.fact = ?1";
+/// Whatever the fact ever rested on.
+static BASIS: Sql = Sql::new(
+    "
+    SELECT 'fact', body FROM facts WHERE id = ?1
+    UNION ALL SELECT 'history', body FROM history WHERE fact = ?1
+    UNION ALL SELECT 'proposal', body FROM proposals WHERE fact = ?1",
+);
 
-/// The value that a key of one value has already, besides those that are changed now.
-const TAKEN: &str = "
-    SELECT f.key FROM json_each(?1) j CROSS JOIN facts f ON f.scope = ?2 AND f.key = j.value ->> 0
-    WHERE f.status = 'active' AND f.body ->> 'about' IS j.value ->> 1 AND f.id NOT IN (SELECT value FROM json_each(?3))
-    LIMIT 1";
+/// The values that keys have already, besides those that are changed now.
+static TAKEN: Sql = Sql::new(
+    "
+    SELECT f.key, f.id, f.body FROM each_text(?1) j CROSS JOIN facts f ON f.key = j.value
+    WHERE f.scope = ?2 AND f.status = 'active' AND f.id NOT IN (SELECT value FROM each_text(?3))",
+);
 
-const DELETE: &str = "DELETE FROM facts WHERE id = ?1 AND scope = ?2";
-const DELETE_HISTORY: &str = "DELETE FROM history WHERE fact = ?1 AND scope = ?2";
-const DELETE_PROPOSALS: &str = "DELETE FROM proposals WHERE fact = ?1 AND scope = ?2";
+static DELETE: Sql = Sql::new("DELETE FROM facts WHERE id = ?1 AND scope = ?2");
+static DELETE_HISTORY: Sql = Sql::new("DELETE FROM history WHERE fact = ?1 AND scope = ?2");
+static DELETE_PROPOSALS: Sql = Sql::new("DELETE FROM proposals WHERE fact = ?1 AND scope = ?2");
 
 #[async_trait]
-impl FactStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "list_facts"))]
+impl FactStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "list_facts"))]
     async fn list_facts(&self, scope: &Scope, filter: &FactFilter, page: &Page) -> Result<Vec<Fact>, StoreError> {
         let (exact, below) = match filter.key.as_deref().map(|k| (k, k.strip_suffix('*'))) {
             Some((_, Some(prefix))) if prefix.ends_with('.') => (None, Some(prefix)),
             Some((key, _)) => (Some(key), None),
             None => (None, None),
         };
-        let found: Vec<(String, String)> = sqlx::query_as(LIST)
+        let found: Vec<(String, String)> = query_as(&LIST)
             .bind(&key(scope)[..])
             .bind(page.after.as_deref().unwrap_or_default())
             .bind(exact)
@@ -70,10 +82,10 @@ impl FactStore for SqliteStore {
         found.iter().map(|(id, body)| parse("facts", id, body)).collect()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "fact"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "fact"))]
     async fn fact(&self, scope: &Scope, id: FactId) -> Result<Option<Fact>, StoreError> {
         let id = id.to_string();
-        let body: Option<String> = sqlx::query_scalar(READ)
+        let body: Option<String> = query_scalar(&READ)
             .bind(&id)
             .bind(&key(scope)[..])
             .fetch_optional(&self.read)
@@ -82,10 +94,10 @@ impl FactStore for SqliteStore {
         body.map(|body| parse("facts", &id, &body)).transpose()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "history"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "history"))]
     async fn history(&self, scope: &Scope, id: FactId) -> Result<Vec<HistoryEntry>, StoreError> {
         let id = id.to_string();
-        let found: Vec<String> = sqlx::query_scalar(HISTORY)
+        let found: Vec<String> = query_scalar(&HISTORY)
             .bind(&id)
             .bind(&key(scope)[..])
             .fetch_all(&self.read)
@@ -94,7 +106,7 @@ impl FactStore for SqliteStore {
         found.iter().map(|body| parse("history", &id, body)).collect()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "apply"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "apply"))]
     async fn apply(&self, scope: &Scope, changes: &[FactChange]) -> Result<i64, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
@@ -116,27 +128,28 @@ impl FactStore for SqliteStore {
         Ok(revision)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "delete_fact"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "delete_fact"))]
     async fn delete_fact(&self, scope: &Scope, id: FactId, now: Time) -> Result<bool, StoreError> {
         let id = id.to_string();
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
-        let mine: Option<String> = sqlx::query_scalar(READ)
+        let mine: Option<String> = query_scalar(&READ)
             .bind(&id)
             .bind(&key(scope)[..])
-            .fetch_optional(&mut *tx)
+            .fetch_optional(&mut tx)
             .await
             .map_err(driver("read a fact"))?;
         if mine.is_none() {
             return Ok(false);
         }
-        let quotes: Vec<Option<String>> =
-            sqlx::query_scalar(QUOTES).bind(&id).fetch_all(&mut *tx).await.map_err(driver("read evidence"))?;
-        let hashes: Vec<_> = quotes.iter().flatten().map(|quote| tombstone::hash(&self.salt, scope, quote)).collect();
+        let basis: Vec<(String, String)> =
+            query_as(&BASIS).bind(&id).fetch_all(&mut tx).await.map_err(driver("read evidence"))?;
+        let quotes = basis.iter().flat_map(|(kind, body)| words(kind, body));
+        let hashes: Vec<_> = quotes.map(|quote| tombstone::hash(&self.salt, scope, &quote)).collect();
         tombstone::leave(&mut tx, row.id, &hashes, now).await?;
         windows::forget_basis(&mut tx, row.id, &id).await?;
-        for sql in [DELETE_HISTORY, DELETE_PROPOSALS, DELETE] {
-            sqlx::query(sql).bind(&id).bind(row.id).execute(&mut *tx).await.map_err(driver("delete a fact"))?;
+        for sql in [&DELETE_HISTORY, &DELETE_PROPOSALS, &DELETE] {
+            query(sql).bind(&id).bind(row.id).execute(&mut tx).await.map_err(driver("delete a fact"))?;
         }
         set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
         commit(tx).await?;
@@ -145,24 +158,27 @@ impl FactStore for SqliteStore {
 }
 
 /// A key of one value that would get a second one by these changes: someone else was faster, and they were decided on an older state.
-async fn taken_key(
-    conn: &mut SqliteConnection,
-    scope: i64,
-    changes: &[FactChange],
-) -> Result<Option<String>, StoreError> {
+async fn taken_key(conn: &mut Tx, scope: i64, changes: &[FactChange]) -> Result<Option<String>, StoreError> {
     // What counts is how each fact ends: an import replays what it was before it gives way.
     let ends: HashMap<FactId, &Fact> = changes.iter().map(|change| (change.fact.id, &change.fact)).collect();
     let holds = |fact: &&Fact| fact.status == FactStatus::Active && fact.cardinality == Cardinality::One;
-    let keys: Vec<_> = ends.values().copied().filter(holds).map(|fact| (&fact.key, &fact.about)).collect();
-    if keys.is_empty() {
+    let held: HashSet<_> = ends.values().copied().filter(holds).map(|fact| (&fact.key, &fact.about)).collect();
+    if held.is_empty() {
         return Ok(None);
     }
-    let changed: Vec<_> = ends.keys().collect();
-    sqlx::query_scalar(TAKEN)
-        .bind(rows(&keys))
+    let keys: HashSet<_> = held.iter().map(|(key, _)| *key).collect();
+    let found: Vec<(String, String, String)> = query_as(&TAKEN)
+        .bind(rows(&keys.into_iter().collect::<Vec<_>>()))
         .bind(scope)
-        .bind(rows(&changed))
-        .fetch_optional(conn)
+        .bind(rows(&ends.keys().collect::<Vec<_>>()))
+        .fetch_all(conn)
         .await
-        .map_err(driver("look for other values"))
+        .map_err(driver("look for other values"))?;
+    for (key, id, body) in found {
+        let fact: Fact = parse("facts", &id, &body)?;
+        if held.contains(&(&fact.key, &fact.about)) {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
 }

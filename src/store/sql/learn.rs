@@ -5,16 +5,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
-
-use super::SqliteStore;
 use super::error::driver;
-use super::row::{hex, json, rows};
+use super::query::{Row, query};
+use super::row::{JsonRows, hex, json, rows};
 use super::scope::{ScopeRow, ensure, key, load};
-use super::script::Open;
+use super::session::{Pool, Tx};
+use super::sqlite::{Bound, begin_script};
+use super::text::Sql;
 use super::usage::forget_subject;
-use super::write::{StoredFacts, Then, TurnPlace, TurnRow, Writes, execute};
+use super::write::{StoredFacts, Then, TurnPlace, TurnRow, VersionRow, Writes, execute};
+use super::{Backend, SqlStore, commit};
 use crate::base::{ExchangeId, Time};
 use crate::memory::{Scope, Speaker};
 use crate::store::{Finished, LearnOutcome, Learned, StateKey, StoreError, TurnState, UsageRow};
@@ -23,7 +23,7 @@ use crate::store::{Finished, LearnOutcome, Learned, StateKey, StoreError, TurnSt
 pub(super) const SEEN_MILLIS: i64 = 10 * 60 * 1000;
 
 /// Each row begins with the number of the statement that it is from.
-const OPEN: &str = "
+const BEGIN: &str = "
     BEGIN IMMEDIATE;
     SELECT 0, j.key, s.id, s.revision, s.epoch, s.erased_at, s.erased_revision, s.subject IS NULL,
            EXISTS (SELECT 1 FROM tombstones t WHERE t.scope = s.id)
@@ -36,9 +36,37 @@ const OPEN: &str = "
     FROM json_each(?) j CROSS JOIN facts f ON f.id = j.value;
     SELECT 3, j.key FROM json_each(?) j CROSS JOIN outbox o ON o.exchange = j.value WHERE o.owner = ?";
 
-const DONE: &str = "DELETE FROM outbox WHERE exchange IN (SELECT value FROM json_each(?1))";
+/// The same for PostgreSQL, where the scopes are locked first: what is read then stays as it is until the group is stored.
+static LOCK: Sql = Sql::new(
+    "
+    SELECT s.id FROM each_text(?1) j JOIN scopes s ON s.key = unhex(j.value) ORDER BY s.id FOR UPDATE OF s",
+);
+static SCOPES: Sql = Sql::new(
+    "
+    SELECT 0::bigint, j.key, s.id, s.revision, s.epoch, s.erased_at, s.erased_revision, s.subject IS NULL,
+           EXISTS (SELECT 1 FROM tombstones t WHERE t.scope = s.id)
+    FROM each_text(?1) j JOIN scopes s ON s.key = unhex(j.value)",
+);
+static SEEN: Sql = Sql::new(
+    "
+    SELECT 1::bigint, j.key, t.learned_at
+    FROM each_text(?1) j JOIN scopes s ON s.key = unhex(substr(j.value, 1, 64))
+    JOIN turn_states t ON t.scope = s.id AND t.prefix = unhex(substr(j.value, 65))
+    WHERE t.learned_at IS NOT NULL",
+);
+static VERSIONS: Sql = Sql::new(
+    "
+    SELECT 2::bigint, f.id, f.scope, f.version, (f.body::json -> 'value')::text
+    FROM each_text(?1) j JOIN facts f ON f.id = j.value",
+);
+static LEASES: Sql = Sql::new(
+    "
+    SELECT 3::bigint, j.key FROM each_text(?1) j JOIN outbox o ON o.exchange = j.value WHERE o.owner = ?2",
+);
 
-impl SqliteStore {
+static DONE: Sql = Sql::new("DELETE FROM outbox WHERE exchange IN (SELECT value FROM each_text(?1))");
+
+impl SqlStore {
     /// Stores finished exchanges: what they taught where that is known already (`learned`, as long as the group or empty), and otherwise
     /// themselves, to be learned from later.
     pub(super) async fn append_group(
@@ -56,14 +84,13 @@ impl SqliteStore {
             learned: (0..group.len()).filter_map(of).collect(),
             owner: None,
         };
-        let (mut open, mut state) = GroupState::load(self, asked).await?;
+        let (mut tx, mut state) = GroupState::load(self, asked).await?;
         let step = async {
-            state.make_scopes(&mut open, group).await?;
+            state.make_scopes(&mut tx, group).await?;
             let outcomes = group.iter().enumerate().map(|(i, finished)| state.take(finished, of(i))).collect();
-            state.write(&mut open).await?;
-            Ok(outcomes)
+            Ok((outcomes, state.write(&mut tx).await?))
         };
-        finish(step.await, open).await
+        finish(step.await, tx).await
     }
 
     /// Stores what leased exchanges taught.
@@ -76,23 +103,62 @@ impl SqliteStore {
             learned: group.iter().collect(),
             owner: Some(owner),
         };
-        let (mut open, mut state) = GroupState::load(self, asked).await?;
+        let (mut tx, mut state) = GroupState::load(self, asked).await?;
         let step = async {
             let outcomes = group.iter().map(|learned| state.decide(learned)).collect();
-            state.write(&mut open).await?;
-            Ok(outcomes)
+            Ok((outcomes, state.write(&mut tx).await?))
         };
-        finish(step.await, open).await
+        finish(step.await, tx).await
     }
 }
 
-/// Keeps what a script committed, or undoes what failed on the way there.
-async fn finish<T>(result: Result<T, StoreError>, open: Open) -> Result<T, StoreError> {
-    match &result {
-        Ok(_) => open.committed(),
-        Err(_) => open.undo().await,
+/// Begins a transaction, and reads what has to be known: scopes, turns that were learned from, facts and leases, in this order.
+async fn begin_group(
+    store: &SqlStore,
+    asked: [JsonRows; 4],
+    owner: Option<&str>,
+) -> Result<(Tx, Vec<Row>), StoreError> {
+    const DOING: &str = "begin a group";
+    if let (Pool::Sqlite(pool), Backend::Sqlite(file)) = (&store.write, &store.backend) {
+        let script = asked
+            .into_iter()
+            .fold(sqlx::query(BEGIN), |bound, rows| Bound::bind(bound, rows.0))
+            .bind(owner.map(str::to_owned));
+        let (open, found) = begin_script(pool, script, DOING, file.in_memory).await?;
+        return Ok((Tx::Script(open), found.into_iter().map(Row::Sqlite).collect()));
     }
-    result
+    let mut tx = store.begin().await?;
+    let [scopes, turns, facts, leases] = asked;
+    query(&LOCK).bind(scopes.clone()).execute(&mut tx).await.map_err(driver(DOING))?;
+    let mut found = query(&SCOPES).bind(scopes).fetch_all(&mut tx).await.map_err(driver(DOING))?;
+    for (sql, asked) in [(&SEEN, turns), (&VERSIONS, facts)] {
+        if !asked.is_empty() {
+            found.extend(query(sql).bind(asked).fetch_all(&mut tx).await.map_err(driver(DOING))?);
+        }
+    }
+    if let Some(owner) = owner {
+        let leases = query(&LEASES).bind(leases).bind(owner).fetch_all(&mut tx).await;
+        found.extend(leases.map_err(driver(DOING))?);
+    }
+    Ok((tx, found))
+}
+
+/// Keeps what was done, or undoes what failed on the way there.
+async fn finish<T>(result: Result<(T, Then), StoreError>, tx: Tx) -> Result<T, StoreError> {
+    match (result, tx) {
+        (Ok((done, Then::Commit)), Tx::Script(open)) => {
+            open.committed();
+            Ok(done)
+        }
+        (Ok((done, _)), tx) => {
+            commit(tx).await?;
+            Ok(done)
+        }
+        (Err(error), tx) => {
+            tx.undo().await;
+            Err(error)
+        }
+    }
 }
 
 /// What has to be known to store a group.
@@ -132,7 +198,7 @@ struct GroupState<'a> {
 }
 
 impl<'a> GroupState<'a> {
-    async fn load(store: &SqliteStore, asked: Asked<'a>) -> Result<(Open, Self), StoreError> {
+    async fn load(store: &SqlStore, asked: Asked<'a>) -> Result<(Tx, Self), StoreError> {
         let Asked { scopes, learned, owner } = asked;
         let scopes: Vec<&Scope> = scopes.into_iter().collect();
         let turns: Vec<(&Scope, [u8; 32])> =
@@ -141,13 +207,8 @@ impl<'a> GroupState<'a> {
         let named: Vec<_> = turns.iter().map(|(scope, prefix)| hex(&key(scope)) + &hex(prefix)).collect();
         let facts: Vec<_> = learned.iter().flat_map(|l| &l.changes).map(|change| change.fact.id).collect();
         let leases: Vec<_> = learned.iter().filter(|_| owner.is_some()).map(|l| l.exchange).collect();
-        let script = sqlx::query(OPEN)
-            .bind(rows(&keys))
-            .bind(rows(&named))
-            .bind(rows(&facts))
-            .bind(rows(&leases))
-            .bind(owner.map(str::to_owned));
-        let (open, found) = store.begin_script(script, "begin a group").await?;
+        let asked = [rows(&keys), rows(&named), rows(&facts), rows(&leases)];
+        let (tx, found) = begin_group(store, asked, owner).await?;
         let mut state = Self {
             scopes: HashMap::with_capacity(scopes.len()),
             leased: owner.map(|_| HashSet::new()),
@@ -160,9 +221,9 @@ impl<'a> GroupState<'a> {
             done: Vec::new(),
         };
         match state.read(&found, &scopes, &turns, &leases) {
-            Ok(()) => Ok((open, state)),
+            Ok(()) => Ok((tx, state)),
             Err(error) => {
-                open.undo().await;
+                tx.undo().await;
                 Err(error)
             }
         }
@@ -170,7 +231,7 @@ impl<'a> GroupState<'a> {
 
     fn read(
         &mut self,
-        found: &[SqliteRow],
+        found: &[Row],
         scopes: &[&Scope],
         turns: &[(&Scope, [u8; 32])],
         leases: &[ExchangeId],
@@ -191,7 +252,7 @@ impl<'a> GroupState<'a> {
                         self.seen.insert((known.row.id, *prefix), Time(number(row, 2)?));
                     }
                 }
-                2 => self.facts.read(row)?,
+                2 => self.facts.read(version(row)?)?,
                 _ => {
                     if let Some(leased) = &mut self.leased {
                         leased.extend(leases.get(index()?));
@@ -203,7 +264,7 @@ impl<'a> GroupState<'a> {
     }
 
     /// Makes the scopes that are new, and names again those whose name was erased, when something of theirs is to be stored.
-    async fn make_scopes(&mut self, open: &mut Open, group: &'a [Finished]) -> Result<(), StoreError> {
+    async fn make_scopes(&mut self, tx: &mut Tx, group: &'a [Finished]) -> Result<(), StoreError> {
         let lacks = |finished: &&Finished| match self.scopes.get(&finished.scope) {
             Some(known) => known.nameless && !self.is_from_before(known, finished),
             None => true,
@@ -215,8 +276,8 @@ impl<'a> GroupState<'a> {
             return Ok(());
         }
         let missing: Vec<_> = missing.into_iter().collect();
-        ensure(open.conn(), &missing).await?;
-        for (scope, row) in load(open.conn(), &missing).await? {
+        ensure(tx, &missing).await?;
+        for (scope, row) in load(tx, &missing).await? {
             let new = Known { row, erased_at: None, erased_revision: 0, nameless: false, barred: false };
             self.scopes.entry(scope).or_insert(new).nameless = false;
         }
@@ -378,8 +439,8 @@ impl<'a> GroupState<'a> {
         known.row.revision
     }
 
-    async fn write(mut self, open: &mut Open) -> Result<(), StoreError> {
-        let deleted = execute(open.conn(), DONE, "delete learned exchanges", &self.done).await?;
+    async fn write(mut self, tx: &mut Tx) -> Result<Then, StoreError> {
+        let deleted = execute(tx, &DONE, "delete learned exchanges", &self.done).await?;
         if deleted != self.done.len() as u64 {
             return Err(StoreError::Conflict { what: "an outbox row".to_owned() });
         }
@@ -389,7 +450,7 @@ impl<'a> GroupState<'a> {
         for known in self.changed.iter().filter_map(|scope| self.scopes.get(*scope)) {
             self.writes.revision(known.row.id, known.row.revision);
         }
-        self.writes.write(open.conn(), Then::Commit).await
+        self.writes.write(tx, Then::Commit).await
     }
 }
 
@@ -411,16 +472,25 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-fn known(row: &SqliteRow) -> Result<Known, StoreError> {
+fn known(row: &Row) -> Result<Known, StoreError> {
     Ok(Known {
         row: ScopeRow { id: number(row, 2)?, revision: number(row, 3)?, epoch: number(row, 4)? },
-        erased_at: row.try_get::<Option<i64>, _>(5).map_err(driver("read scopes"))?.map(Time),
+        erased_at: row.get::<Option<i64>>(5).map_err(driver("read scopes"))?.map(Time),
         erased_revision: number(row, 6)?,
-        nameless: number(row, 7)? != 0,
-        barred: number(row, 8)? != 0,
+        nameless: is(row, 7)?,
+        barred: is(row, 8)?,
     })
 }
 
-fn number(row: &SqliteRow, column: usize) -> Result<i64, StoreError> {
-    row.try_get(column).map_err(driver("read what a group rests on"))
+fn number(row: &Row, column: usize) -> Result<i64, StoreError> {
+    row.get(column).map_err(driver("read what a group rests on"))
+}
+
+fn is(row: &Row, column: usize) -> Result<bool, StoreError> {
+    row.get(column).map_err(driver("read what a group rests on"))
+}
+
+fn version(row: &Row) -> Result<VersionRow, StoreError> {
+    let read = || Ok((row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
+    read().map_err(driver("read versions"))
 }

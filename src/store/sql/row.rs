@@ -5,9 +5,19 @@ use serde::de::DeserializeOwned;
 
 use crate::store::StoreError;
 
-/// Writes rows as one JSON array, to be bound once and taken apart by `json_each`.
-pub(super) fn rows<T: Serialize>(rows: &[T]) -> String {
-    json(rows)
+/// Rows as one JSON array, to be bound once and taken apart by the database.
+#[derive(Clone, Debug)]
+pub(super) struct JsonRows(pub(super) String);
+
+impl JsonRows {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0 == "[]"
+    }
+}
+
+/// Writes rows as one JSON array.
+pub(super) fn rows<T: Serialize>(rows: &[T]) -> JsonRows {
+    JsonRows(json(rows))
 }
 
 /// Where a body stands among [`Bodies`]: the number of its first byte, counted from 1 as `substr` does, and its length.

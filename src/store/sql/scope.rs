@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use sqlx::{SqliteConnection, SqlitePool};
 use tracing::instrument;
 
 use super::error::driver;
-use super::open::secret;
+use super::query::{query, query_as, query_scalar};
 use super::row::{hex, rows};
-use super::{SqliteStore, tombstone};
+use super::session::{Pool, Tx};
+use super::text::Sql;
+use super::{SqlStore, tombstone};
 use crate::base::Time;
 use crate::memory::Scope;
 use crate::store::{Erased, ScopeState, ScopeStore, StoreError};
@@ -32,29 +33,32 @@ pub(super) fn key(scope: &Scope) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-const ENSURE: &str = "
+static ENSURE: Sql = Sql::new(
+    "
     INSERT INTO scopes (key, tenant, namespace, subject)
-    SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3 FROM json_each(?1) WHERE true
-    ON CONFLICT (key) DO UPDATE SET subject = excluded.subject WHERE scopes.subject IS NULL";
+    SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3 FROM each_row(?1) WHERE true ORDER BY value ->> 0
+    ON CONFLICT (key) DO UPDATE SET subject = excluded.subject WHERE scopes.subject IS NULL",
+);
 
 /// Makes the rows of scopes that have none yet.
-pub(super) async fn ensure(conn: &mut SqliteConnection, scopes: &[&Scope]) -> Result<(), StoreError> {
+pub(super) async fn ensure(conn: &mut Tx, scopes: &[&Scope]) -> Result<(), StoreError> {
     let scopes: Vec<_> = scopes.iter().map(|s| (hex(&key(s)), &s.tenant, &s.namespace, &s.subject)).collect();
-    sqlx::query(ENSURE).bind(rows(&scopes)).execute(conn).await.map_err(driver("make scopes"))?;
+    query(&ENSURE).bind(rows(&scopes)).execute(conn).await.map_err(driver("make scopes"))?;
     Ok(())
 }
 
-const LOAD: &str = "
-    SELECT j.key, s.id, s.revision, s.epoch FROM json_each(?1) j JOIN scopes s ON s.key = unhex(j.value)";
+/// In PostgreSQL they are locked, all writers in the same order.
+static LOAD: Sql = Sql::pair(
+    "SELECT j.key, s.id, s.revision, s.epoch FROM json_each(?1) j JOIN scopes s ON s.key = unhex(j.value)",
+    "SELECT j.key, s.id, s.revision, s.epoch FROM each_text(?1) j JOIN scopes s ON s.key = unhex(j.value)
+     ORDER BY s.id FOR UPDATE OF s",
+);
 
-/// Returns the rows of those scopes that have one.
-pub(super) async fn load(
-    conn: &mut SqliteConnection,
-    scopes: &[&Scope],
-) -> Result<HashMap<Scope, ScopeRow>, StoreError> {
+/// Returns the rows of those scopes that have one, inside a write.
+pub(super) async fn load(conn: &mut Tx, scopes: &[&Scope]) -> Result<HashMap<Scope, ScopeRow>, StoreError> {
     let keys: Vec<_> = scopes.iter().map(|s| hex(&key(s))).collect();
     let found: Vec<(i64, i64, i64, i64)> =
-        sqlx::query_as(LOAD).bind(rows(&keys)).fetch_all(conn).await.map_err(driver("read scopes"))?;
+        query_as(&LOAD).bind(rows(&keys)).fetch_all(conn).await.map_err(driver("read scopes"))?;
     let at = |index: i64| usize::try_from(index).ok().and_then(|i| scopes.get(i));
     Ok(found
         .into_iter()
@@ -62,85 +66,97 @@ pub(super) async fn load(
         .collect())
 }
 
-const LOAD_ONE: &str = "SELECT id, revision, epoch FROM scopes WHERE key = ?1";
+static LOAD_ONE: Sql = Sql::new("SELECT id, revision, epoch FROM scopes WHERE key = ?1");
+
+/// Whoever writes in a scope waits here for those who were before it.
+static LOCK_ONE: Sql = Sql::pair(
+    "SELECT id, revision, epoch FROM scopes WHERE key = ?1",
+    "SELECT id, revision, epoch FROM scopes WHERE key = ?1 FOR UPDATE",
+);
 
 /// Returns the row of one scope; `None` when it was never written.
-pub(super) async fn load_one(pool: &SqlitePool, scope: &Scope) -> Result<Option<ScopeRow>, StoreError> {
+pub(super) async fn load_one(pool: &Pool, scope: &Scope) -> Result<Option<ScopeRow>, StoreError> {
     let row: Option<(i64, i64, i64)> =
-        sqlx::query_as(LOAD_ONE).bind(&key(scope)[..]).fetch_optional(pool).await.map_err(driver("read a scope"))?;
+        query_as(&LOAD_ONE).bind(&key(scope)[..]).fetch_optional(pool).await.map_err(driver("read a scope"))?;
     Ok(row.map(|(id, revision, epoch)| ScopeRow { id, revision, epoch }))
 }
 
 /// Returns the row of one scope, inside a write; it is made when it is missing.
-pub(super) async fn ensure_one(conn: &mut SqliteConnection, scope: &Scope) -> Result<ScopeRow, StoreError> {
+pub(super) async fn ensure_one(conn: &mut Tx, scope: &Scope) -> Result<ScopeRow, StoreError> {
     ensure(&mut *conn, &[scope]).await?;
     let (id, revision, epoch) =
-        sqlx::query_as(LOAD_ONE).bind(&key(scope)[..]).fetch_one(conn).await.map_err(driver("read a scope"))?;
+        query_as(&LOCK_ONE).bind(&key(scope)[..]).fetch_one(conn).await.map_err(driver("read a scope"))?;
     Ok(ScopeRow { id, revision, epoch })
 }
 
-const SET_REVISIONS: &str = "
-    UPDATE scopes SET revision = j.value ->> 1 FROM json_each(?1) j WHERE scopes.id = j.value ->> 0";
+static SET_REVISIONS: Sql = Sql::new(
+    "
+    UPDATE scopes SET revision = CAST(j.value ->> 1 AS BIGINT) FROM each_row(?1) j
+    WHERE scopes.id = CAST(j.value ->> 0 AS BIGINT)",
+);
 
 /// Sets the revisions of scopes, as pairs of row id and revision.
-pub(super) async fn set_revisions(conn: &mut SqliteConnection, revisions: &[(i64, i64)]) -> Result<(), StoreError> {
+pub(super) async fn set_revisions(conn: &mut Tx, revisions: &[(i64, i64)]) -> Result<(), StoreError> {
     if revisions.is_empty() {
         return Ok(());
     }
-    let done =
-        sqlx::query(SET_REVISIONS).bind(rows(revisions)).execute(conn).await.map_err(driver("raise the revision"))?;
+    let done = query(&SET_REVISIONS).bind(rows(revisions)).execute(conn).await.map_err(driver("raise the revision"))?;
     if done.rows_affected() != revisions.len() as u64 {
         return Err(StoreError::Conflict { what: "a scope's row".to_owned() });
     }
     Ok(())
 }
 
-const NAMESPACES: &str = "
+static PING: Sql = Sql::new("SELECT CAST(1 AS BIGINT)");
+
+static NAMESPACES: Sql = Sql::new(
+    "
     SELECT s.namespace, s.revision FROM scopes s
     WHERE s.tenant = ?1 AND s.subject = ?2
       AND (EXISTS (SELECT 1 FROM facts f WHERE f.scope = s.id)
         OR EXISTS (SELECT 1 FROM episodes e WHERE e.scope = s.id))
-    ORDER BY s.namespace";
+    ORDER BY s.namespace",
+);
 
-const TOMBSTONED: &str = "
-    SELECT j.key FROM json_each(?1) j
+static TOMBSTONED: Sql = Sql::new(
+    "
+    SELECT j.key FROM each_text(?1) j
     JOIN scopes s ON s.key = ?2
-    JOIN tombstones t ON t.scope = s.id AND t.hash = unhex(j.value)";
+    JOIN tombstones t ON t.scope = s.id AND t.hash = unhex(j.value)",
+);
 
-const KEEP_SECRET: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
-const READ_SECRET: &str = "SELECT value FROM secrets WHERE name = ?1";
+static KEEP_SECRET: Sql = Sql::new("INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING");
+/// The salt of the tombstones.
+pub(super) const TOMBSTONE_SALT: &str = "tombstones";
+
+pub(super) static READ_SECRET: Sql = Sql::new("SELECT value FROM secrets WHERE name = ?1");
 
 #[async_trait]
-impl ScopeStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "scope_state"))]
+impl ScopeStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "scope_state"))]
     async fn scope_state(&self, scope: &Scope) -> Result<ScopeState, StoreError> {
         let row = load_one(&self.read, scope).await?;
         Ok(row.map(|r| ScopeState { revision: r.revision, epoch: r.epoch }).unwrap_or_default())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "namespaces"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "namespaces"))]
     async fn namespaces(&self, tenant: &str, subject: &str) -> Result<Vec<(String, i64)>, StoreError> {
-        sqlx::query_as(NAMESPACES)
-            .bind(tenant)
-            .bind(subject)
-            .fetch_all(&self.read)
-            .await
-            .map_err(driver("list namespaces"))
+        query_as(&NAMESPACES).bind(tenant).bind(subject).fetch_all(&self.read).await.map_err(driver("list namespaces"))
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "erase"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "erase"))]
     async fn erase(&self, scope: &Scope, now: Time) -> Result<Erased, StoreError> {
         self.erase_scope(scope, now).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "tombstoned"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "tombstoned"))]
     async fn tombstoned(&self, scope: &Scope, texts: &[&str]) -> Result<Vec<bool>, StoreError> {
         let mut barred = vec![false; texts.len()];
         if texts.is_empty() {
             return Ok(barred);
         }
         let hashes: Vec<_> = texts.iter().map(|t| hex(&tombstone::hash(&self.salt, scope, t))).collect();
-        let hits: Vec<i64> = sqlx::query_scalar(TOMBSTONED)
+        let hits: Vec<i64> = query_scalar(&TOMBSTONED)
             .bind(rows(&hashes))
             .bind(&key(scope)[..])
             .fetch_all(&self.read)
@@ -154,29 +170,34 @@ impl ScopeStore for SqliteStore {
         Ok(barred)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "sweep"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "sweep"))]
     async fn sweep(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError> {
         self.sweep_rows(now, trace_before, max_rows).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "shared_secret"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "shared_secret"))]
     async fn shared_secret(&self, name: &str, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError> {
         let mut tx = self.begin().await?;
-        sqlx::query(KEEP_SECRET)
-            .bind(name)
-            .bind(&fresh[..])
-            .execute(&mut *tx)
-            .await
-            .map_err(driver("keep a secret"))?;
+        query(&KEEP_SECRET).bind(name).bind(&fresh[..]).execute(&mut tx).await.map_err(driver("keep a secret"))?;
         let value: Vec<u8> =
-            sqlx::query_scalar(READ_SECRET).bind(name).fetch_one(&mut *tx).await.map_err(driver("read a secret"))?;
+            query_scalar(&READ_SECRET).bind(name).fetch_one(&mut tx).await.map_err(driver("read a secret"))?;
         super::commit(tx).await?;
         secret(name, &value)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "ping"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "ping"))]
     async fn ping(&self) -> Result<(), StoreError> {
-        sqlx::query_scalar::<_, i64>("SELECT 1").fetch_one(&self.read).await.map_err(driver("ping"))?;
+        query_scalar::<i64>(&PING).fetch_one(&self.read).await.map_err(driver("ping"))?;
         Ok(())
     }
+}
+
+/// Reads the 32 bytes of a secret.
+pub(super) fn secret(name: &str, value: &[u8]) -> Result<[u8; 32], StoreError> {
+    value.try_into().map_err(|_| StoreError::Inconsistent {
+        table: "secrets",
+        column: "value",
+        id: name.to_owned(),
+        problem: format!("{} bytes instead of 32", value.len()),
+    })
 }

@@ -2,65 +2,82 @@
 //! uses, are written here.
 
 use async_trait::async_trait;
-use sqlx::SqliteExecutor;
 use tracing::instrument;
 
-use super::SqliteStore;
+use super::SqlStore;
 use super::commit;
 use super::error::driver;
+use super::query::{On, query, query_as, query_scalar};
 use super::row::{hex, json, parse, rows};
 use super::scope::{ensure_one, key};
+use super::text::Sql;
 use crate::base::Time;
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
 use crate::memory::Scope;
 use crate::store::{Cut, HandedOut, Settled, StateKey, StateStore, StoreError, TurnState};
 
-const READ: &str = "
+static READ: Sql = Sql::new(
+    "
     SELECT t.body FROM turn_states t JOIN scopes s ON s.id = t.scope
-    WHERE s.key = ?1 AND t.prefix = ?2 AND t.expires_at > ?3 AND t.body <> ''";
+    WHERE s.key = ?1 AND t.prefix = ?2 AND t.expires_at > ?3 AND t.body <> ''",
+);
 
-const SUMMARY: &str = "
-    SELECT d.prefix, d.body FROM json_each(?1) j
+static SUMMARY: Sql = Sql::new(
+    "
+    SELECT d.prefix, d.body FROM each_text(?1) j
     JOIN scopes s ON s.key = ?2
     JOIN digests d ON d.scope = s.id AND d.kind = 'summary' AND d.prefix = unhex(j.value)
-    WHERE d.expires_at > ?3 ORDER BY j.key LIMIT 1";
+    WHERE d.expires_at > ?3 ORDER BY j.key LIMIT 1",
+);
 
-const KEEP_SUMMARY: &str = "
+static KEEP_SUMMARY: Sql = Sql::new(
+    "
     INSERT INTO digests (scope, kind, prefix, expires_at, body) VALUES (?1, 'summary', ?2, ?3, ?4)
-    ON CONFLICT (scope, kind, prefix) DO UPDATE SET expires_at = excluded.expires_at, body = excluded.body";
+    ON CONFLICT (scope, kind, prefix) DO UPDATE SET expires_at = excluded.expires_at, body = excluded.body",
+);
 
-const CUT: &str = "
+static CUT: Sql = Sql::new(
+    "
     SELECT d.body FROM digests d JOIN scopes s ON s.id = d.scope
-    WHERE s.key = ?1 AND d.kind = 'cut' AND d.prefix = ?2 AND d.expires_at > ?3";
+    WHERE s.key = ?1 AND d.kind = 'cut' AND d.prefix = ?2 AND d.expires_at > ?3",
+);
 
 /// What was settled first stays, and lives on while it is asked for.
-const SETTLE: &str = "
+static SETTLE: Sql = Sql::new(
+    "
     INSERT INTO digests (scope, kind, prefix, expires_at, body) VALUES (?1, 'cut', ?2, ?3, ?4)
     ON CONFLICT (scope, kind, prefix) DO UPDATE SET
         body = CASE WHEN digests.expires_at > ?5 THEN digests.body ELSE excluded.body END,
-        expires_at = max(digests.expires_at, excluded.expires_at)
-    RETURNING body";
+        expires_at = greatest(digests.expires_at, excluded.expires_at)
+    RETURNING body",
+);
 
 /// The summary in use lives as long as the cut, since the next one builds on it.
-const PROLONG: &str = "
-    UPDATE digests SET expires_at = max(expires_at, ?3) WHERE scope = ?1 AND kind = 'summary' AND prefix = ?2";
+static PROLONG: Sql = Sql::new(
+    "
+    UPDATE digests SET expires_at = greatest(expires_at, ?3) WHERE scope = ?1 AND kind = 'summary' AND prefix = ?2",
+);
 
 /// The first name has the body.
-const HAND_OUT: &str = "
+static HAND_OUT: Sql = Sql::new(
+    "
     INSERT INTO digests (scope, kind, prefix, expires_at, body)
-    SELECT ?1, 'response', unhex(j.value), ?3, CASE j.key WHEN 0 THEN ?4 ELSE 'null' END FROM json_each(?2) j WHERE true
-    ON CONFLICT (scope, kind, prefix) DO UPDATE SET expires_at = excluded.expires_at, body = excluded.body";
+    SELECT ?1, 'response', unhex(j.value), ?3, CASE j.key WHEN 0 THEN ?4 ELSE 'null' END FROM each_text(?2) j WHERE true
+    ON CONFLICT (scope, kind, prefix) DO UPDATE SET expires_at = excluded.expires_at, body = excluded.body",
+);
 
-const HANDED_OUT: &str = "
+static HANDED_OUT: Sql = Sql::new(
+    "
     SELECT d.body FROM digests d JOIN scopes s ON s.id = d.scope
-    WHERE s.key = ?1 AND d.kind = 'response' AND d.prefix = ?2 AND d.expires_at > ?3";
+    WHERE s.key = ?1 AND d.kind = 'response' AND d.prefix = ?2 AND d.expires_at > ?3",
+);
 
 #[async_trait]
-impl StateStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "turn_state"))]
+impl StateStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "turn_state"))]
     async fn turn_state(&self, state: &StateKey, now: Time) -> Result<Option<TurnState>, StoreError> {
-        let body: Option<String> = sqlx::query_scalar(READ)
+        let body: Option<String> = query_scalar(&READ)
             .bind(&key(&state.scope)[..])
             .bind(&state.prefix[..])
             .bind(now.0)
@@ -70,12 +87,12 @@ impl StateStore for SqliteStore {
         body.map(|body| parse("turn_states", &hex(&state.prefix), &body)).transpose()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "summary"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "summary"))]
     async fn summary(&self, scope: &Scope, states: &[Hash], now: Time) -> Result<Option<Summary>, StoreError> {
         find(&self.read, scope, states, now).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "keep_summary"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "keep_summary"))]
     async fn keep_summary(
         &self,
         scope: &Scope,
@@ -88,21 +105,21 @@ impl StateStore for SqliteStore {
         if row.epoch != epoch {
             return Ok(false);
         }
-        sqlx::query(KEEP_SUMMARY)
+        query(&KEEP_SUMMARY)
             .bind(row.id)
             .bind(&summary.covers[..])
             .bind(expires_at.0)
             .bind(json(summary))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(driver("keep a summary"))?;
         commit(tx).await?;
         Ok(true)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "cut"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "cut"))]
     async fn cut(&self, state: &StateKey, now: Time) -> Result<Option<Settled>, StoreError> {
-        let body: Option<String> = sqlx::query_scalar(CUT)
+        let body: Option<String> = query_scalar(&CUT)
             .bind(&key(&state.scope)[..])
             .bind(&state.prefix[..])
             .bind(now.0)
@@ -112,30 +129,30 @@ impl StateStore for SqliteStore {
         body.map(|body| parse("digests", &hex(&state.prefix), &body)).transpose()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "settle_cut"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "settle_cut"))]
     async fn settle_cut(&self, cut: &Cut<'_>, now: Time) -> Result<Option<Settled>, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, &cut.key.scope).await?;
         if row.epoch != cut.epoch {
             return Ok(None);
         }
-        let found = find(&mut *tx, &cut.key.scope, cut.candidates, now).await?;
-        let body: String = sqlx::query_scalar(SETTLE)
+        let found = find(&mut tx, &cut.key.scope, cut.candidates, now).await?;
+        let body: String = query_scalar(&SETTLE)
             .bind(row.id)
             .bind(&cut.key.prefix[..])
             .bind(cut.expires_at.0)
             .bind(json(&Settled(found)))
             .bind(now.0)
-            .fetch_one(&mut *tx)
+            .fetch_one(&mut tx)
             .await
             .map_err(driver("settle a cut"))?;
         let settled: Settled = parse("digests", &hex(&cut.key.prefix), &body)?;
         if let Some(summary) = &settled.0 {
-            sqlx::query(PROLONG)
+            query(&PROLONG)
                 .bind(row.id)
                 .bind(&summary.covers[..])
                 .bind(cut.expires_at.0)
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await
                 .map_err(driver("settle a cut"))?;
         }
@@ -143,7 +160,7 @@ impl StateStore for SqliteStore {
         Ok(Some(settled))
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "hand_out"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "hand_out"))]
     async fn hand_out(&self, handed: &HandedOut) -> Result<(), StoreError> {
         let names: Vec<_> = handed.names.iter().map(|name| hex(name)).collect();
         let mut tx = self.begin().await?;
@@ -151,20 +168,20 @@ impl StateStore for SqliteStore {
         if handed.epoch.is_some_and(|epoch| row.epoch != epoch) {
             return Ok(());
         }
-        sqlx::query(HAND_OUT)
+        query(&HAND_OUT)
             .bind(row.id)
             .bind(rows(&names))
             .bind(handed.expires_at.0)
             .bind(json(&handed.shown))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(driver("note a response"))?;
         commit(tx).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "handed_out"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "handed_out"))]
     async fn handed_out(&self, name: &StateKey, now: Time) -> Result<Option<Option<TurnState>>, StoreError> {
-        let body: Option<String> = sqlx::query_scalar(HANDED_OUT)
+        let body: Option<String> = query_scalar(&HANDED_OUT)
             .bind(&key(&name.scope)[..])
             .bind(&name.prefix[..])
             .bind(now.0)
@@ -176,13 +193,13 @@ impl StateStore for SqliteStore {
 }
 
 async fn find(
-    from: impl SqliteExecutor<'_>,
+    from: impl Into<On<'_>>,
     scope: &Scope,
     states: &[Hash],
     now: Time,
 ) -> Result<Option<Summary>, StoreError> {
     let states: Vec<_> = states.iter().map(|state| hex(state)).collect();
-    let found: Option<(Vec<u8>, String)> = sqlx::query_as(SUMMARY)
+    let found: Option<(Vec<u8>, String)> = query_as(&SUMMARY)
         .bind(rows(&states))
         .bind(&key(scope)[..])
         .bind(now.0)

@@ -1,50 +1,66 @@
 //! Drops what has run out, a bounded number of rows at a time.
 
-use super::SqliteStore;
+use super::SqlStore;
 use super::error::driver;
+use super::query::query;
+use super::text::Sql;
 use crate::base::Time;
 use crate::store::StoreError;
 
-const STATES: &str = "
-    DELETE FROM turn_states WHERE rowid IN (SELECT rowid FROM turn_states WHERE expires_at <= ?1 LIMIT ?2)";
+static STATES: Sql = Sql::new(
+    "
+    DELETE FROM turn_states WHERE rowid IN (SELECT rowid FROM turn_states WHERE expires_at <= ?1 LIMIT ?2)",
+);
 
-const DIGESTS: &str = "
+static DIGESTS: Sql = Sql::new(
+    "
     DELETE FROM digests WHERE (scope, kind, prefix) IN
-        (SELECT scope, kind, prefix FROM digests WHERE expires_at <= ?1 LIMIT ?2)";
+        (SELECT scope, kind, prefix FROM digests WHERE expires_at <= ?1 LIMIT ?2)",
+);
 
-const EXCHANGES: &str = "
-    DELETE FROM exchanges WHERE rowid IN (SELECT rowid FROM exchanges WHERE at < ?1 LIMIT ?2)";
+static EXCHANGES: Sql = Sql::new(
+    "
+    DELETE FROM exchanges WHERE rowid IN (SELECT rowid FROM exchanges WHERE at < ?1 LIMIT ?2)",
+);
 
 /// Only what changed no fact: the others are part of a fact's history and go with it.
-const PROPOSALS: &str = "
-    DELETE FROM proposals WHERE rowid IN (SELECT rowid FROM proposals WHERE at < ?1 AND fact IS NULL LIMIT ?2)";
+static PROPOSALS: Sql = Sql::new(
+    "
+    DELETE FROM proposals WHERE rowid IN (SELECT rowid FROM proposals WHERE at < ?1 AND fact IS NULL LIMIT ?2)",
+);
 
-const DEAD_LETTERS: &str = "
-    DELETE FROM dead_letters WHERE rowid IN (SELECT rowid FROM dead_letters WHERE dead_at < ?1 LIMIT ?2)";
+static DEAD_LETTERS: Sql = Sql::new(
+    "
+    DELETE FROM dead_letters WHERE rowid IN (SELECT rowid FROM dead_letters WHERE dead_at < ?1 LIMIT ?2)",
+);
 
 /// Turns that waited in vain for a model: it was taken out of the configuration, or is always behind.
-const WINDOW_TURNS: &str = "
+static WINDOW_TURNS: Sql = Sql::new(
+    "
     DELETE FROM window_turns WHERE rowid IN (
-        SELECT t.rowid FROM window_turns t JOIN windows w ON w.id = t.window_id WHERE w.opened_at < ?1 LIMIT ?2)";
+        SELECT t.rowid FROM window_turns t JOIN windows w ON w.id = t.window_id WHERE w.opened_at < ?1 LIMIT ?2)",
+);
 
-const WINDOWS: &str = "
+static WINDOWS: Sql = Sql::new(
+    "
     DELETE FROM windows WHERE id IN (
         SELECT w.id FROM windows w WHERE w.opened_at < ?1
-          AND NOT EXISTS (SELECT 1 FROM window_turns t WHERE t.window_id = w.id) LIMIT ?2)";
+          AND NOT EXISTS (SELECT 1 FROM window_turns t WHERE t.window_id = w.id) LIMIT ?2)",
+);
 
 /// So long turns wait for a model at most, in seconds: 30 days.
 const WINDOW_SECONDS: i64 = 30 * 24 * 3600;
 
-impl SqliteStore {
+impl SqlStore {
     pub(super) async fn sweep_rows(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError> {
         let steps = [
-            (STATES, now),
-            (DIGESTS, now),
-            (EXCHANGES, trace_before),
-            (PROPOSALS, trace_before),
-            (DEAD_LETTERS, trace_before),
-            (WINDOW_TURNS, now.plus_seconds(-WINDOW_SECONDS)),
-            (WINDOWS, now.plus_seconds(-WINDOW_SECONDS)),
+            (&STATES, now),
+            (&DIGESTS, now),
+            (&EXCHANGES, trace_before),
+            (&PROPOSALS, trace_before),
+            (&DEAD_LETTERS, trace_before),
+            (&WINDOW_TURNS, now.plus_seconds(-WINDOW_SECONDS)),
+            (&WINDOWS, now.plus_seconds(-WINDOW_SECONDS)),
         ];
         let mut left = u64::from(max_rows);
         for (sql, before) in steps {
@@ -52,7 +68,7 @@ impl SqliteStore {
                 break;
             }
             // One statement, one transaction: the writer is free for others in between.
-            let done = sqlx::query(sql)
+            let done = query(sql)
                 .bind(before.0)
                 .bind(u32::try_from(left).unwrap_or(u32::MAX))
                 .execute(&self.write)

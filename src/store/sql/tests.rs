@@ -2,47 +2,58 @@
 
 mod canary;
 mod faults;
+mod postgres;
 
 use std::sync::Arc;
 
+use sqlx::SqlitePool;
 use tempfile::TempDir;
 
-use super::{Durability, SqliteOptions, SqliteStore};
+use super::session::Pool;
+use super::{Durability, SqlStore, SqliteOptions};
 use crate::memory::Scope;
 use crate::store::contract::fixtures::{claim, finished, insert, scope, turn};
 use crate::store::contract::{Opened, contract_suite};
 use crate::store::{FactFilter, FactStore, OutboxStore, Page, ScopeStore};
 
-async fn in_memory() -> Opened {
-    let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
-    Opened { store: Arc::new(store), keep: Box::new(()) }
+async fn in_memory() -> Option<Opened> {
+    let store = SqlStore::sqlite(SqliteOptions::default()).await.unwrap();
+    Some(Opened { store: Arc::new(store), keep: Box::new(()) })
 }
 
-async fn on_file() -> Opened {
+async fn on_file() -> Option<Opened> {
     let folder = TempDir::new().unwrap();
-    Opened { store: Arc::new(open(&folder).await), keep: Box::new(folder) }
+    Some(Opened { store: Arc::new(open(&folder).await), keep: Box::new(folder) })
 }
 
-contract_suite!(memory, crate::store::sqlite::tests::in_memory);
-contract_suite!(file, crate::store::sqlite::tests::on_file);
+contract_suite!(memory, crate::store::sql::tests::in_memory);
+contract_suite!(file, crate::store::sql::tests::on_file);
 
 fn options(folder: &TempDir) -> SqliteOptions {
     SqliteOptions::file(folder.path().join("backstory.db"))
 }
 
-async fn open(folder: &TempDir) -> SqliteStore {
-    SqliteStore::open(options(folder)).await.unwrap()
+async fn open(folder: &TempDir) -> SqlStore {
+    SqlStore::sqlite(options(folder)).await.unwrap()
+}
+
+fn pool(store: &SqlStore) -> &SqlitePool {
+    match &store.write {
+        Pool::Sqlite(pool) => pool,
+        Pool::Postgres(_) => unreachable!("opened as a file"),
+    }
 }
 
 #[tokio::test]
 async fn a_database_is_durable_as_asked_and_overwrites_what_is_deleted() {
     for (durability, synchronous) in [(Durability::Process, 1), (Durability::Power, 2)] {
         let folder = TempDir::new().unwrap();
-        let store = SqliteStore::open(SqliteOptions { durability, ..options(&folder) }).await.unwrap();
-        let pragma = async |sql: &'static str| sqlx::query_scalar::<_, i64>(sql).fetch_one(&store.write).await.unwrap();
+        let store = SqlStore::sqlite(SqliteOptions { durability, ..options(&folder) }).await.unwrap();
+        let write = pool(&store);
+        let pragma = async |sql: &'static str| sqlx::query_scalar::<_, i64>(sql).fetch_one(write).await.unwrap();
         assert_eq!(pragma("PRAGMA synchronous").await, synchronous);
         assert_eq!(pragma("PRAGMA secure_delete").await, 1);
-        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&store.write).await.unwrap();
+        let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(write).await.unwrap();
         assert_eq!(journal, "wal");
     }
 }
@@ -90,7 +101,7 @@ async fn eight_writers_in_two_processes_lose_nothing() {
 #[tokio::test]
 async fn processes_that_start_at_once_on_a_new_file_all_get_in() {
     let folder = TempDir::new().unwrap();
-    let opened = futures_util::future::join_all((0..4).map(|_| SqliteStore::open(options(&folder)))).await;
+    let opened = futures_util::future::join_all((0..4).map(|_| SqlStore::sqlite(options(&folder)))).await;
     let mut secrets = std::collections::HashSet::new();
     for store in opened {
         let store = store.unwrap();
@@ -107,7 +118,7 @@ async fn two_processes_never_claim_the_same_exchange() {
     let stores = [open(&folder).await, open(&folder).await];
     let group: Vec<_> = (1..=200).map(|n| finished(n, &Scope::new("acme", "support", format!("s{n}")))).collect();
     stores[0].append(&group).await.unwrap();
-    let drain = async |store: &SqliteStore, owner: &str| {
+    let drain = async |store: &SqlStore, owner: &str| {
         let mut mine = Vec::new();
         loop {
             let claimed = store.claim(&claim(owner, 7)).await.unwrap();

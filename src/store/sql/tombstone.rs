@@ -1,27 +1,26 @@
 //! Tombstones: what was deleted is known again by the hash of its words, without keeping the words.
 
-use sqlx::SqliteConnection;
 use unicode_normalization::UnicodeNormalization;
 
 use super::row::hex;
+use super::session::Tx;
+use super::text::Sql;
 use super::write::execute;
 use crate::base::Time;
 use crate::memory::Scope;
 use crate::store::StoreError;
 
-const LEAVE: &str = "
-    INSERT INTO tombstones (scope, hash, at) SELECT value ->> 0, unhex(value ->> 1), value ->> 2 FROM json_each(?1) WHERE true
-    ON CONFLICT (scope, hash) DO NOTHING";
+static LEAVE: Sql = Sql::new(
+    "
+    INSERT INTO tombstones (scope, hash, at) 
+    SELECT CAST(value ->> 0 AS BIGINT), unhex(value ->> 1), CAST(value ->> 2 AS BIGINT) FROM each_row(?1) WHERE true
+    ON CONFLICT (scope, hash) DO NOTHING",
+);
 
 /// Leaves tombstones in a scope.
-pub(super) async fn leave(
-    conn: &mut SqliteConnection,
-    scope: i64,
-    hashes: &[[u8; 32]],
-    now: Time,
-) -> Result<(), StoreError> {
+pub(super) async fn leave(conn: &mut Tx, scope: i64, hashes: &[[u8; 32]], now: Time) -> Result<(), StoreError> {
     let stones: Vec<_> = hashes.iter().map(|hash| (scope, hex(hash), now)).collect();
-    execute(conn, LEAVE, "leave tombstones", &stones).await?;
+    execute(conn, &LEAVE, "leave tombstones", &stones).await?;
     Ok(())
 }
 

@@ -1,86 +1,103 @@
 //! The sweep's part of the store, audit rows, and marks of jobs.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
 use tracing::instrument;
 
 use super::error::driver;
+use super::query::{query, query_as, query_scalar};
 use super::row::{hex, json, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
+use super::session::Tx;
+use super::text::Sql;
 use super::write::{StoredFacts, Writes, execute};
-use super::{SqliteStore, commit, tombstone};
+use super::{SqlStore, commit, tombstone};
 use crate::base::Time;
 use crate::memory::Scope;
 use crate::store::{Audit, Audited, Forgetting, Forgotten, StoreError, SubjectUse, UpkeepStore};
 
-const SCOPES: &str = "
-    SELECT id, tenant, namespace, subject FROM scopes WHERE id > ?1 AND subject IS NOT NULL ORDER BY id LIMIT ?2";
+static SCOPES: Sql = Sql::new(
+    "
+    SELECT id, tenant, namespace, subject FROM scopes WHERE id > ?1 AND subject IS NOT NULL ORDER BY id LIMIT ?2",
+);
 
-const DROP_FACTS: &str = "DELETE FROM facts WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))";
-const DROP_HISTORY: &str = "DELETE FROM history WHERE scope = ?1 AND fact IN (SELECT value FROM json_each(?2))";
-const DROP_PROPOSALS: &str = "DELETE FROM proposals WHERE scope = ?1 AND fact IN (SELECT value FROM json_each(?2))";
-const DROP_EPISODES: &str = "DELETE FROM episodes WHERE scope = ?1 AND id IN (SELECT value FROM json_each(?2))";
+static DROP_FACTS: Sql = Sql::new("DELETE FROM facts WHERE scope = ?1 AND id IN (SELECT value FROM each_text(?2))");
+static DROP_HISTORY: Sql =
+    Sql::new("DELETE FROM history WHERE scope = ?1 AND fact IN (SELECT value FROM each_text(?2))");
+static DROP_PROPOSALS: Sql =
+    Sql::new("DELETE FROM proposals WHERE scope = ?1 AND fact IN (SELECT value FROM each_text(?2))");
+static DROP_EPISODES: Sql =
+    Sql::new("DELETE FROM episodes WHERE scope = ?1 AND id IN (SELECT value FROM each_text(?2))");
 
-/// The body says the same as the column.
-const ARCHIVE: &str = "
-    UPDATE episodes SET status = 'archived', archived_at = ?3, body = json_set(body, '$.status', 'archived')
-    WHERE scope = ?1 AND status = 'active' AND id IN (SELECT value FROM json_each(?2))";
+/// The body says the same as the column. It is compact JSON, where quotes stand unescaped at a member of its own alone.
+static ARCHIVE: Sql = Sql::new(
+    "
+    UPDATE episodes SET status = 'archived', archived_at = ?3,
+        body = replace(body, '\"status\":\"active\"', '\"status\":\"archived\"')
+    WHERE scope = ?1 AND status = 'active' AND id IN (SELECT value FROM each_text(?2))",
+);
 
-const DROP_ARCHIVED: &str = "
+static DROP_ARCHIVED: Sql = Sql::new(
+    "
     DELETE FROM episodes WHERE rowid IN (
-        SELECT rowid FROM episodes WHERE scope = ?1 AND status = 'archived' AND archived_at < ?2 LIMIT ?3)";
+        SELECT rowid FROM episodes WHERE scope = ?1 AND status = 'archived' AND archived_at < ?2 LIMIT ?3)",
+);
 
-const MARK: &str = "SELECT value FROM marks WHERE name = ?1";
-const SET_MARK: &str = "
-    INSERT INTO marks (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+static MARK: Sql = Sql::new("SELECT value FROM marks WHERE name = ?1");
+static SET_MARK: Sql = Sql::new(
+    "
+    INSERT INTO marks (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+);
 
-const AUDIT: &str = "INSERT INTO audit (scope, at, body) VALUES (?1, ?2, ?3)";
-const AUDITED: &str = "
+static AUDIT: Sql = Sql::new("INSERT INTO audit (scope, at, body) VALUES (?1, ?2, ?3)");
+static AUDITED: Sql = Sql::new(
+    "
     SELECT a.seq, a.body FROM audit a JOIN scopes s ON s.id = a.scope
-    WHERE s.key = ?1 AND a.seq > ?2 ORDER BY a.seq LIMIT ?3";
+    WHERE s.key = ?1 AND a.seq > ?2 ORDER BY a.seq LIMIT ?3",
+);
 
-const ADD_USE: &str = "
+static ADD_USE: Sql = Sql::new("
     INSERT INTO subject_use (tenant, namespace, source, subject, begun, at)
-    SELECT value ->> 0, value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, value ->> 5 FROM json_each(?1) WHERE true
-    ON CONFLICT (tenant, namespace, source, subject) DO UPDATE SET begun = begun + excluded.begun, at = excluded.at";
+    SELECT value ->> 0, value ->> 1, value ->> 2, unhex(value ->> 3), CAST(value ->> 4 AS BIGINT), CAST(value ->> 5 AS BIGINT)
+    FROM each_row(?1) WHERE true
+    ON CONFLICT (tenant, namespace, source, subject) DO UPDATE SET begun = subject_use.begun + excluded.begun, at = excluded.at");
 
 /// Of each place so many subjects are kept apart; those with the fewest are summed up as "others", which has no bytes.
-const SUM_UP: &str = "
+static SUM_UP: Sql = Sql::new("
     INSERT INTO subject_use (tenant, namespace, source, subject, begun, at)
-    SELECT tenant, namespace, source, x'', sum(begun), max(at) FROM (
+    SELECT tenant, namespace, source, unhex(''), CAST(sum(begun) AS BIGINT), max(at) FROM (
         SELECT *, row_number() OVER (PARTITION BY tenant, namespace, source ORDER BY begun DESC, subject) AS place
-        FROM subject_use WHERE subject <> x'')
+        FROM subject_use WHERE subject <> unhex('')) ranked
     WHERE place > ?1 GROUP BY tenant, namespace, source
-    ON CONFLICT (tenant, namespace, source, subject) DO UPDATE SET begun = begun + excluded.begun, at = excluded.at";
-const DROP_RARE: &str = "
+    ON CONFLICT (tenant, namespace, source, subject) DO UPDATE SET begun = subject_use.begun + excluded.begun, at = excluded.at");
+static DROP_RARE: Sql = Sql::new(
+    "
     DELETE FROM subject_use WHERE (tenant, namespace, source, subject) IN (
         SELECT tenant, namespace, source, subject FROM (
             SELECT *, row_number() OVER (PARTITION BY tenant, namespace, source ORDER BY begun DESC, subject) AS place
-            FROM subject_use WHERE subject <> x'')
-        WHERE place > ?1)";
+            FROM subject_use WHERE subject <> unhex('')) ranked
+        WHERE place > ?1)",
+);
 const KEPT_APART: i64 = 64;
 
-const USE: &str = "
+static USE: Sql = Sql::new(
+    "
     SELECT tenant, namespace, source, lower(hex(subject)), begun FROM subject_use
-    WHERE at >= ?1 ORDER BY begun DESC, tenant, namespace, source, subject LIMIT ?2";
+    WHERE at >= ?1 ORDER BY begun DESC, tenant, namespace, source, subject LIMIT ?2",
+);
 
 #[async_trait]
-impl UpkeepStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "scopes_after"))]
+impl UpkeepStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "scopes_after"))]
     async fn scopes_after(&self, after: i64, limit: u32) -> Result<Vec<(i64, Scope)>, StoreError> {
-        let found: Vec<(i64, String, String, String)> = sqlx::query_as(SCOPES)
-            .bind(after)
-            .bind(limit)
-            .fetch_all(&self.read)
-            .await
-            .map_err(driver("list scopes"))?;
+        let found: Vec<(i64, String, String, String)> =
+            query_as(&SCOPES).bind(after).bind(limit).fetch_all(&self.read).await.map_err(driver("list scopes"))?;
         Ok(found
             .into_iter()
             .map(|(id, tenant, namespace, subject)| (id, Scope::new(tenant, namespace, subject)))
             .collect())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "forget"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "forget"))]
     async fn forget(&self, scope: &Scope, forgetting: &Forgetting) -> Result<Forgotten, StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
@@ -104,34 +121,34 @@ impl UpkeepStore for SqliteStore {
         Ok(done)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "mark"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "mark"))]
     async fn mark(&self, name: &str) -> Result<Option<String>, StoreError> {
-        sqlx::query_scalar(MARK).bind(name).fetch_optional(&self.read).await.map_err(driver("read a mark"))
+        query_scalar(&MARK).bind(name).fetch_optional(&self.read).await.map_err(driver("read a mark"))
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "set_mark"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "set_mark"))]
     async fn set_mark(&self, name: &str, value: &str) -> Result<(), StoreError> {
-        sqlx::query(SET_MARK).bind(name).bind(value).execute(&self.write).await.map_err(driver("set a mark"))?;
+        query(&SET_MARK).bind(name).bind(value).execute(&self.write).await.map_err(driver("set a mark"))?;
         Ok(())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "audit"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "audit"))]
     async fn audit(&self, scope: &Scope, audit: &Audit) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
-        sqlx::query(AUDIT)
+        query(&AUDIT)
             .bind(row.id)
             .bind(audit.at.0)
             .bind(json(audit))
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(driver("write an audit row"))?;
         commit(tx).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "audited"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "audited"))]
     async fn audited(&self, scope: &Scope, after: i64, limit: u32) -> Result<Vec<Audited>, StoreError> {
-        let found: Vec<(i64, String)> = sqlx::query_as(AUDITED)
+        let found: Vec<(i64, String)> = query_as(&AUDITED)
             .bind(&key(scope)[..])
             .bind(after)
             .bind(limit)
@@ -142,7 +159,7 @@ impl UpkeepStore for SqliteStore {
         found.into_iter().map(audited).collect()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "add_subject_use"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "add_subject_use"))]
     async fn add_subject_use(&self, uses: &[SubjectUse], now: Time) -> Result<(), StoreError> {
         let hashed = |u: &SubjectUse| {
             let subject = match u.subject.as_str() {
@@ -153,21 +170,17 @@ impl UpkeepStore for SqliteStore {
         };
         let data: Vec<_> = uses.iter().map(hashed).collect();
         let mut tx = self.begin().await?;
-        execute(&mut tx, ADD_USE, "count subjects", &data).await?;
-        for sql in [SUM_UP, DROP_RARE] {
-            sqlx::query(sql).bind(KEPT_APART).execute(&mut *tx).await.map_err(driver("count subjects"))?;
+        execute(&mut tx, &ADD_USE, "count subjects", &data).await?;
+        for sql in [&SUM_UP, &DROP_RARE] {
+            query(sql).bind(KEPT_APART).execute(&mut tx).await.map_err(driver("count subjects"))?;
         }
         commit(tx).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "subject_use"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "subject_use"))]
     async fn subject_use(&self, since: Time, limit: u32) -> Result<Vec<SubjectUse>, StoreError> {
-        let found: Vec<(String, String, String, String, i64)> = sqlx::query_as(USE)
-            .bind(since.0)
-            .bind(limit)
-            .fetch_all(&self.read)
-            .await
-            .map_err(driver("list subjects"))?;
+        let found: Vec<(String, String, String, String, i64)> =
+            query_as(&USE).bind(since.0).bind(limit).fetch_all(&self.read).await.map_err(driver("list subjects"))?;
         let counted = |(tenant, namespace, source, subject, begun): (String, String, String, String, i64)| SubjectUse {
             tenant,
             namespace,
@@ -179,22 +192,22 @@ impl UpkeepStore for SqliteStore {
     }
 }
 
-async fn drop_rows(conn: &mut SqliteConnection, scope: i64, all: &Forgetting) -> Result<Forgotten, StoreError> {
+async fn drop_rows(conn: &mut Tx, scope: i64, all: &Forgetting) -> Result<Forgotten, StoreError> {
     let mut done = Forgotten::default();
     if !all.drop_facts.is_empty() {
         let ids = rows(&all.drop_facts);
-        for sql in [DROP_HISTORY, DROP_PROPOSALS, DROP_FACTS] {
+        for sql in [&DROP_HISTORY, &DROP_PROPOSALS, &DROP_FACTS] {
             let gone =
-                sqlx::query(sql).bind(scope).bind(&ids).execute(&mut *conn).await.map_err(driver("drop facts"))?;
+                query(sql).bind(scope).bind(ids.clone()).execute(&mut *conn).await.map_err(driver("drop facts"))?;
             // The facts come last: theirs is the number that stays.
             done.dropped_facts = gone.rows_affected();
         }
     }
-    let archived = sqlx::query(ARCHIVE).bind(scope).bind(rows(&all.archive)).bind(all.now.0).execute(&mut *conn);
+    let archived = query(&ARCHIVE).bind(scope).bind(rows(&all.archive)).bind(all.now.0).execute(&mut *conn);
     done.archived = archived.await.map_err(driver("archive episodes"))?.rows_affected();
-    let gone = sqlx::query(DROP_EPISODES).bind(scope).bind(rows(&all.drop_episodes)).execute(&mut *conn);
+    let gone = query(&DROP_EPISODES).bind(scope).bind(rows(&all.drop_episodes)).execute(&mut *conn);
     done.dropped_episodes = gone.await.map_err(driver("drop episodes"))?.rows_affected();
-    let old = sqlx::query(DROP_ARCHIVED).bind(scope).bind(all.drop_archived_before.0).bind(all.max_rows);
+    let old = query(&DROP_ARCHIVED).bind(scope).bind(all.drop_archived_before.0).bind(all.max_rows);
     done.dropped_episodes += old.execute(&mut *conn).await.map_err(driver("drop episodes"))?.rows_affected();
     Ok(done)
 }

@@ -2,18 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::sync::LazyLock;
 
 use async_trait::async_trait;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 use tracing::instrument;
 
 use super::error::driver;
+use super::insert::Rows;
+use super::query::{On, Row, Value, query, query_as, query_built};
 use super::row::{hex, rows};
 use super::scope::key;
-use super::script::Bound;
-use super::{SqliteStore, commit};
+use super::session::Tx;
+use super::text::{Dialect, Sql, for_postgres};
+use super::{SqlStore, commit};
 use crate::base::{ExchangeId, MAX_FIGURE, Time};
 use crate::memory::Scope;
 use crate::store::{
@@ -36,74 +36,79 @@ pub(super) const N_COLUMNS: usize = 28;
 
 /// Of a row that is like most, all else has its default. Fewer values to bind cost that much less, and there is one row for each
 /// request that the gateway answers.
-const ORDINARY: &str = "exchange, at, tenant, namespace, key, operation, model, target, stream, input, output, cost, \
-     total_us, first_us, overhead_us";
+macro_rules! ordinary {
+    () => {
+        "exchange, at, tenant, namespace, key, operation, model, target, stream, input, output, cost, \
+     total_us, first_us, overhead_us"
+    };
+}
 /// How many columns that are.
 const N_ORDINARY: usize = 15;
 
-/// How many rows one statement takes: as many as possible of the largest, then of the next. Each statement is prepared once.
-const SIZES: [usize; 4] = [64, 16, 4, 1];
+static ERASED: Sql = Sql::new(
+    "
+    SELECT s.key, s.erased_at FROM each_text(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value)
+    WHERE s.erased_at IS NOT NULL",
+);
 
-static INSERTS: LazyLock<[String; 4]> = LazyLock::new(|| inserts(columns!(), N_COLUMNS));
-static ORDINARY_INSERTS: LazyLock<[String; 4]> = LazyLock::new(|| inserts(ORDINARY, N_ORDINARY));
-
-fn inserts(columns: &str, n_columns: usize) -> [String; 4] {
-    SIZES.map(|size| {
-        let row = format!("({})", vec!["?"; n_columns].join(","));
-        let rows = vec![row; size].join(",");
-        format!("INSERT INTO usage ({columns}) VALUES {rows} ON CONFLICT (exchange) DO NOTHING")
-    })
-}
-
-const ERASED: &str = "
-    SELECT s.key, s.erased_at FROM json_each(?1) j CROSS JOIN scopes s ON s.key = unhex(j.value)
-    WHERE s.erased_at IS NOT NULL";
-
-const SWEEP: &str = "
-    DELETE FROM usage WHERE exchange IN (SELECT exchange FROM usage WHERE exchange < ?1 LIMIT ?2 + 0)";
+static SWEEP: Sql = Sql::new(
+    "
+    DELETE FROM usage WHERE exchange IN (SELECT exchange FROM usage WHERE exchange < ?1 LIMIT ?2 + 0)",
+);
 
 /// What rows add up to, in the order of [`sums`].
-const SUMS: &str = "count(*), sum(outcome IN ('cut', 'aborted')), sum(outcome IN ('failed', 'refused')), sum(estimated), \
-    sum(cost IS NULL), sum(attempts), sum(input), sum(cached), sum(cache_write), sum(output), sum(reasoning), \
-    sum(memory), sum(cut), sum(cost), sum(memory_cost), sum(saved), sum(total_us), sum(first_us), count(first_us), \
-    sum(overhead_us)";
+const SUMS: &str = "count(*), count(*) FILTER (WHERE outcome IN ('cut', 'aborted')), \
+    count(*) FILTER (WHERE outcome IN ('failed', 'refused')), count(*) FILTER (WHERE estimated), \
+    count(*) FILTER (WHERE cost IS NULL), CAST(sum(attempts) AS BIGINT), CAST(sum(input) AS BIGINT), \
+    CAST(sum(cached) AS BIGINT), CAST(sum(cache_write) AS BIGINT), CAST(sum(output) AS BIGINT), \
+    CAST(sum(reasoning) AS BIGINT), CAST(sum(memory) AS BIGINT), CAST(sum(cut) AS BIGINT), CAST(sum(cost) AS BIGINT), \
+    CAST(sum(memory_cost) AS BIGINT), CAST(sum(saved) AS BIGINT), CAST(sum(total_us) AS BIGINT), \
+    CAST(sum(first_us) AS BIGINT), count(first_us), CAST(sum(overhead_us) AS BIGINT)";
 
-/// Binds one row.
-pub(super) fn bind(bound: Bound, row: &UsageRow) -> Bound {
-    let cost = |cost: Option<Cost>| cost.map(|cost| whole(cost.nanos));
+/// All rows of a kind go in with the same columns.
+/// All columns, in the form of `insert`.
+pub(super) const INTO: &str = concat!("INSERT INTO usage (", columns!(), ")");
+static ROWS: Rows = Rows::new(INTO, N_COLUMNS, KEEP);
+static ORDINARY_ROWS: Rows = Rows::new(concat!("INSERT INTO usage (", ordinary!(), ")"), N_ORDINARY, KEEP);
+const KEEP: &str = "ON CONFLICT (exchange) DO NOTHING";
+
+/// The values of one row.
+pub(super) fn values(row: &UsageRow) -> [Value; N_COLUMNS] {
+    let cost = |cost: Option<Cost>| cost.map(|cost| whole(cost.nanos)).into();
     let (tokens, times) = (&row.tokens, &row.times);
-    bound
-        .bind(row.exchange.to_string())
-        .bind(row.at.0)
-        .bind(row.tenant.to_string())
-        .bind(row.namespace.to_string())
-        .bind(row.key.to_string())
-        .bind(row.subject.as_deref().map(str::to_owned))
-        .bind(row.conversation.clone())
-        .bind(row.operation)
-        .bind(row.model.clone())
-        .bind(row.target.clone())
-        .bind(row.attempts)
-        .bind(row.stream)
-        .bind(row.status)
-        .bind(row.outcome.text())
-        .bind(tokens.estimated)
-        .bind(whole(tokens.input))
-        .bind(whole(tokens.cached))
-        .bind(whole(tokens.cache_write))
-        .bind(whole(tokens.reasoning))
-        .bind(whole(tokens.output))
-        .bind(whole(tokens.memory))
-        .bind(whole(tokens.cut))
-        .bind(cost(row.cost))
-        .bind(cost(row.memory_cost))
-        .bind(cost(row.saved))
-        .bind(whole(times.total_us))
-        .bind(times.first_us.map(whole))
-        .bind(whole(times.overhead_us))
+    [
+        row.exchange.to_string().into(),
+        row.at.0.into(),
+        row.tenant.to_string().into(),
+        row.namespace.to_string().into(),
+        row.key.to_string().into(),
+        row.subject.as_deref().into(),
+        row.conversation.clone().into(),
+        row.operation.into(),
+        row.model.clone().into(),
+        row.target.clone().into(),
+        row.attempts.into(),
+        row.stream.into(),
+        row.status.into(),
+        row.outcome.text().into(),
+        tokens.estimated.into(),
+        whole(tokens.input).into(),
+        whole(tokens.cached).into(),
+        whole(tokens.cache_write).into(),
+        whole(tokens.reasoning).into(),
+        whole(tokens.output).into(),
+        whole(tokens.memory).into(),
+        whole(tokens.cut).into(),
+        cost(row.cost),
+        cost(row.memory_cost),
+        cost(row.saved),
+        whole(times.total_us).into(),
+        times.first_us.map(whole).into(),
+        whole(times.overhead_us).into(),
+    ]
 }
 
-/// Whether all but the columns of [`ORDINARY`] have their default.
+/// Whether all but the columns of `ordinary` have their default.
 fn is_ordinary(row: &UsageRow) -> bool {
     let nothing = Some(Cost::default());
     let tokens = UsageTokens { input: row.tokens.input, output: row.tokens.output, ..UsageTokens::default() };
@@ -114,24 +119,25 @@ fn is_ordinary(row: &UsageRow) -> bool {
         && row.conversation.is_none()
 }
 
-/// Binds a row that [`is_ordinary`].
-fn bind_ordinary(bound: Bound, row: &UsageRow) -> Bound {
-    bound
-        .bind(row.exchange.to_string())
-        .bind(row.at.0)
-        .bind(row.tenant.to_string())
-        .bind(row.namespace.to_string())
-        .bind(row.key.to_string())
-        .bind(row.operation)
-        .bind(row.model.clone())
-        .bind(row.target.clone())
-        .bind(row.stream)
-        .bind(whole(row.tokens.input))
-        .bind(whole(row.tokens.output))
-        .bind(row.cost.map(|cost| whole(cost.nanos)))
-        .bind(whole(row.times.total_us))
-        .bind(row.times.first_us.map(whole))
-        .bind(whole(row.times.overhead_us))
+/// The values of a row that [`is_ordinary`].
+fn ordinary_values(row: &UsageRow) -> [Value; N_ORDINARY] {
+    [
+        row.exchange.to_string().into(),
+        row.at.0.into(),
+        row.tenant.to_string().into(),
+        row.namespace.to_string().into(),
+        row.key.to_string().into(),
+        row.operation.into(),
+        row.model.clone().into(),
+        row.target.clone().into(),
+        row.stream.into(),
+        whole(row.tokens.input).into(),
+        whole(row.tokens.output).into(),
+        row.cost.map(|cost| whole(cost.nanos)).into(),
+        whole(row.times.total_us).into(),
+        row.times.first_us.map(whole).into(),
+        whole(row.times.overhead_us).into(),
+    ]
 }
 
 fn whole(figure: u64) -> i64 {
@@ -145,8 +151,8 @@ pub(super) fn forget_subject(row: &mut UsageRow) {
 }
 
 #[async_trait]
-impl UsageStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "book"))]
+impl UsageStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "book"))]
     async fn book(&self, rows: &[UsageRow]) -> Result<(), StoreError> {
         if rows.iter().any(|row| row.subject.is_some()) {
             let mut tx = self.begin().await?;
@@ -155,14 +161,14 @@ impl UsageStore for SqliteStore {
             return commit(tx).await;
         }
         // What is booked twice changes nothing, so that half of a group may be booked: no transaction is needed.
-        let mut conn = self.write.acquire().await.map_err(driver("book usage"))?;
-        insert(&mut conn, rows).await
+        insert(&self.write, rows).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "usage"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "usage"))]
     async fn usage(&self, query: &UsageQuery) -> Result<Vec<UsageGroup>, StoreError> {
-        let (sql, values) = select(query);
-        let mut bound = sqlx::query(AssertSqlSafe(sql));
+        let dialect = self.read.dialect();
+        let (sql, values) = select(query, dialect);
+        let mut bound = query_built(if dialect == Dialect::Postgres { for_postgres(&sql) } else { sql });
         for value in values {
             bound = bound.bind(value);
         }
@@ -170,9 +176,9 @@ impl UsageStore for SqliteStore {
         found.iter().map(|row| group(row, query.by.len())).collect()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "sweep_usage"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "sweep_usage"))]
     async fn sweep_usage(&self, before: Time, max_rows: u32) -> Result<u64, StoreError> {
-        let done = sqlx::query(SWEEP)
+        let done = query(&SWEEP)
             .bind(first_of(before))
             .bind(max_rows)
             .execute(&self.write)
@@ -182,37 +188,22 @@ impl UsageStore for SqliteStore {
     }
 }
 
-async fn insert(conn: &mut SqliteConnection, rows: &[UsageRow]) -> Result<(), StoreError> {
+async fn insert<'c>(on: impl Into<On<'c>>, rows: &[UsageRow]) -> Result<(), StoreError> {
     let (ordinary, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| is_ordinary(row));
-    insert_all(conn, &ordinary, &ORDINARY_INSERTS, bind_ordinary).await?;
-    insert_all(conn, &others, &INSERTS, bind).await
-}
-
-async fn insert_all(
-    conn: &mut SqliteConnection,
-    rows: &[&UsageRow],
-    inserts: &'static [String; 4],
-    bind: fn(Bound, &UsageRow) -> Bound,
-) -> Result<(), StoreError> {
-    let mut left = rows;
-    for (size, sql) in SIZES.into_iter().zip(inserts) {
-        while left.len() >= size {
-            let (now, later) = left.split_at(size);
-            let bound = now.iter().fold(sqlx::query(sql.as_str()), |bound, row| bind(bound, row));
-            bound.execute(&mut *conn).await.map_err(driver("book usage"))?;
-            left = later;
-        }
-    }
+    let mut on = on.into();
+    let failed = driver("book usage");
+    ORDINARY_ROWS.insert(&mut on, ordinary.into_iter().map(ordinary_values)).await.map_err(&failed)?;
+    ROWS.insert(&mut on, others.into_iter().map(values)).await.map_err(&failed)?;
     Ok(())
 }
 
 /// The rows, without the subjects that were erased since: what began before an erasure leaves nothing of them.
-async fn without_erased(conn: &mut SqliteConnection, all: &[UsageRow]) -> Result<Vec<UsageRow>, StoreError> {
+async fn without_erased(conn: &mut Tx, all: &[UsageRow]) -> Result<Vec<UsageRow>, StoreError> {
     let scope = |row: &UsageRow| {
         row.subject.clone().map(|subject| key(&Scope::new(row.tenant.clone(), row.namespace.clone(), subject)))
     };
     let keys: HashSet<String> = all.iter().filter_map(scope).map(|key| hex(&key)).collect();
-    let found: Vec<(Vec<u8>, i64)> = sqlx::query_as(ERASED)
+    let found: Vec<(Vec<u8>, i64)> = query_as(&ERASED)
         .bind(rows(&keys.into_iter().collect::<Vec<_>>()))
         .fetch_all(conn)
         .await
@@ -233,8 +224,11 @@ fn first_of(at: Time) -> String {
 }
 
 /// What a row has of this; an empty text for nothing, so that every value has its place in the order.
-fn expression(by: UsageBy) -> &'static str {
+fn expression(by: UsageBy, dialect: Dialect) -> &'static str {
     match by {
+        UsageBy::Day if dialect == Dialect::Postgres => {
+            "to_char(to_timestamp(at / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+        }
         UsageBy::Day => "date(at / 1000, 'unixepoch')",
         UsageBy::Subject => "coalesce(subject, '')",
         UsageBy::Conversation => "coalesce(conversation, '')",
@@ -250,7 +244,7 @@ fn expression(by: UsageBy) -> &'static str {
 }
 
 /// Writes the query, with the values that it takes but for the limit. All of its words are ours.
-fn select(query: &UsageQuery) -> (String, Vec<String>) {
+fn select(query: &UsageQuery, dialect: Dialect) -> (String, Vec<String>) {
     let mut values = Vec::new();
     let mut conditions = vec!["true".to_owned()];
     for (bound, sign) in [(query.from, ">="), (query.to, "<")] {
@@ -260,10 +254,10 @@ fn select(query: &UsageQuery) -> (String, Vec<String>) {
         }
     }
     for (by, value) in &query.only {
-        conditions.push(format!("{} = ?", expression(*by)));
+        conditions.push(format!("{} = ?", expression(*by, dialect)));
         values.push(value.clone());
     }
-    let of: Vec<&str> = query.by.iter().map(|by| expression(*by)).collect();
+    let of: Vec<&str> = query.by.iter().map(|by| expression(*by, dialect)).collect();
     let of = of.join(", ");
     if let Some(after) = query.after.as_ref().filter(|after| !query.by.is_empty() && after.len() == query.by.len()) {
         conditions.push(format!("({of}) > ({})", vec!["?"; after.len()].join(", ")));
@@ -281,20 +275,20 @@ fn select(query: &UsageQuery) -> (String, Vec<String>) {
     (sql + " LIMIT ? + 0", values)
 }
 
-fn group(row: &SqliteRow, n_by: usize) -> Result<UsageGroup, StoreError> {
+fn group(row: &Row, n_by: usize) -> Result<UsageGroup, StoreError> {
     let failed = driver("sum up usage");
     let of = (0..n_by)
-        .map(|i| row.try_get::<String, _>(i).map(|text| Some(text).filter(|text| !text.is_empty())).map_err(&failed))
+        .map(|i| row.get::<String>(i).map(|text| Some(text).filter(|text| !text.is_empty())).map_err(&failed))
         .collect::<Result<_, _>>()?;
     Ok(UsageGroup { of, sums: sums(row, n_by)? })
 }
 
-fn sums(row: &SqliteRow, from: usize) -> Result<UsageSums, StoreError> {
+fn sums(row: &Row, from: usize) -> Result<UsageSums, StoreError> {
     let mut at = from;
     // A sum over no rows is NULL.
     let mut next = || {
         at += 1;
-        let figure = row.try_get::<Option<i64>, _>(at - 1).map_err(driver("sum up usage"))?;
+        let figure = row.get::<Option<i64>>(at - 1).map_err(driver("sum up usage"))?;
         Ok::<u64, StoreError>(figure.unwrap_or_default().max(0).unsigned_abs())
     };
     Ok(UsageSums {
@@ -328,8 +322,7 @@ mod tests {
     #[test]
     fn a_row_binds_as_many_values_as_there_are_columns() {
         assert_eq!(columns!().split(',').count(), N_COLUMNS);
-        assert_eq!(ORDINARY.split(',').count(), N_ORDINARY);
-        assert!(SIZES[0] * N_COLUMNS < 32_766, "more values than a statement takes");
+        assert_eq!(ordinary!().split(',').count(), N_ORDINARY);
     }
 
     #[test]
@@ -341,7 +334,7 @@ mod tests {
             after: Some(vec!["2026-01-01".to_owned(), "a".to_owned()]),
             ..UsageQuery::default()
         };
-        let (sql, values) = select(&query);
+        let (sql, values) = select(&query, Dialect::Sqlite);
         assert!(!sql.contains("OR 1"), "{sql}");
         assert_eq!(sql.matches('?').count(), values.len() + 1, "{sql}");
     }

@@ -6,37 +6,49 @@ use async_trait::async_trait;
 use tracing::instrument;
 
 use super::error::driver;
+use super::query::{query, query_as, query_scalar};
 use super::row::{hex, parse, rows};
 use super::scope::key;
-use super::{SqliteStore, commit};
+use super::text::{Dialect, Sql};
+use super::{SqlStore, commit};
 use crate::base::{EpisodeId, Time, millis};
 use crate::embed::Generation;
 use crate::memory::{Episode, Scope};
 use crate::store::{Due, DueEpisode, GenerationRecord, GenerationState, NewVector, StoreError, VectorStore};
 
-const USE: &str = "
+static USE: Sql = Sql::new(
+    "
     INSERT INTO generations (id, model, query_prefix, document_prefix, state, started_at, used_at)
     VALUES (?1, ?2, ?3, ?4, 'filling', ?5, ?5)
-    ON CONFLICT (id) DO UPDATE SET used_at = max(used_at, excluded.used_at),
+    ON CONFLICT (id) DO UPDATE SET used_at = greatest(generations.used_at, excluded.used_at),
         -- Half dropped: what is left of it is still good.
-        cursor = iif(state = 'dropping', 0, cursor), state = iif(state = 'dropping', 'filling', state)
-    RETURNING id, model, dimension, state, cursor, background, started_at, ready_at, used_at";
+        cursor = CASE generations.state WHEN 'dropping' THEN 0 ELSE generations.cursor END,
+        state = CASE generations.state WHEN 'dropping' THEN 'filling' ELSE generations.state END
+    RETURNING id, model, dimension, state, cursor, background, started_at, ready_at, used_at",
+);
 
-const LIST: &str = "
-    SELECT id, model, dimension, state, cursor, NULL, started_at, ready_at, used_at FROM generations ORDER BY number";
+/// Without the background, which is large.
+static LIST: Sql = Sql::pair(
+    "SELECT id, model, dimension, state, cursor, NULL, started_at, ready_at, used_at FROM generations ORDER BY number",
+    "SELECT id, model, dimension, state, cursor, NULL::bytea, started_at, ready_at, used_at
+     FROM generations ORDER BY number",
+);
 
-const LEASE: &str = "
+static LEASE: Sql = Sql::new(
+    "
     UPDATE generations SET owner = ?2, lease_until = ?4
-    WHERE id = ?1 AND (owner IS NULL OR owner = ?2 OR lease_until <= ?3)";
+    WHERE id = ?1 AND (owner IS NULL OR owner = ?2 OR lease_until <= ?3)",
+);
 
-const RELEASE: &str = "UPDATE generations SET owner = NULL, lease_until = NULL WHERE id = ?1 AND owner = ?2";
+static RELEASE: Sql = Sql::new("UPDATE generations SET owner = NULL, lease_until = NULL WHERE id = ?1 AND owner = ?2");
 
-const SET_BACKGROUND: &str = "UPDATE generations SET dimension = ?2, background = ?3 WHERE id = ?1";
+static SET_BACKGROUND: Sql = Sql::new("UPDATE generations SET dimension = ?2, background = ?3 WHERE id = ?1");
 
-const LAST_CHANGE: &str = "SELECT coalesce(max(seq), 0) FROM changes";
+static LAST_CHANGE: Sql = Sql::new("SELECT coalesce(max(seq), 0) FROM changes");
 
 /// In the order of the changes, whatever else the planner may think of.
-const DUE: &str = "
+static DUE: Sql = Sql::new(
+    "
     SELECT c.seq, s.tenant, s.namespace, s.subject, e.id, e.body, v.body
     FROM changes c
     CROSS JOIN episodes e ON e.id = c.object AND e.status = 'active' AND (e.changed IS NULL OR e.changed = c.seq)
@@ -44,47 +56,62 @@ const DUE: &str = "
     LEFT JOIN vectors v ON v.scope = e.scope AND v.episode = e.id
         AND v.generation = (SELECT number FROM generations WHERE id = ?1)
     WHERE c.seq > ?2 AND c.seq <= ?3 AND c.kind = 'episode' AND NOT c.gone
-    ORDER BY c.seq LIMIT ?4";
+    ORDER BY c.seq LIMIT ?4",
+);
 
-const COUNT_DUE: &str = "
-    SELECT count(*) FROM (SELECT 1 FROM changes WHERE seq > ?1 AND kind = 'episode' AND NOT gone LIMIT ?2)";
+static COUNT_DUE: Sql = Sql::new(
+    "
+    SELECT count(*) FROM (SELECT 1 FROM changes WHERE seq > ?1 AND kind = 'episode' AND NOT gone LIMIT ?2) due",
+);
 
-const HOLDS: &str = "SELECT number FROM generations WHERE id = ?1 AND owner = ?2";
+/// In PostgreSQL the lease stays as it is until what it is needed for is done.
+static HOLDS: Sql = Sql::pair(
+    "SELECT number FROM generations WHERE id = ?1 AND owner = ?2",
+    "SELECT number FROM generations WHERE id = ?1 AND owner = ?2 FOR UPDATE",
+);
 
-const PUT: &str = "
+static PUT: Sql = Sql::new(
+    "
     INSERT INTO vectors (scope, episode, generation, body)
-    SELECT e.scope, e.id, ?2, unhex(j.value ->> 2) FROM json_each(?1) j
+    SELECT e.scope, e.id, ?2, unhex(j.value ->> 2) FROM each_row(?1) j
     CROSS JOIN scopes s ON s.key = unhex(j.value ->> 0)
     CROSS JOIN episodes e ON e.id = j.value ->> 1 AND e.scope = s.id
     WHERE true
-    ON CONFLICT DO UPDATE SET body = excluded.body";
+    ON CONFLICT (scope, episode, generation) DO UPDATE SET body = excluded.body",
+);
 
-const MOVE: &str = "UPDATE generations SET cursor = max(cursor, ?2) WHERE number = ?1";
+static MOVE: Sql = Sql::new("UPDATE generations SET cursor = greatest(cursor, ?2) WHERE number = ?1");
 
-const VECTORS: &str = "
+static VECTORS: Sql = Sql::new(
+    "
     SELECT v.episode, v.body FROM scopes s CROSS JOIN vectors v ON v.scope = s.id
     WHERE s.key = ?1 AND v.episode > ?2 AND v.generation = (SELECT number FROM generations WHERE id = ?3)
-    ORDER BY v.episode LIMIT ?4";
+    ORDER BY v.episode LIMIT ?4",
+);
 
-const VECTORS_OF: &str = "
+static VECTORS_OF: Sql = Sql::new(
+    "
     SELECT e.id, e.body, v.body FROM scopes s
-    CROSS JOIN json_each(?2) j
+    CROSS JOIN each_text(?2) j ON true
     CROSS JOIN episodes e ON e.id = j.value AND e.scope = s.id AND e.status = 'active'
     LEFT JOIN vectors v ON v.scope = e.scope AND v.episode = e.id
         AND v.generation = (SELECT number FROM generations WHERE id = ?3)
-    WHERE s.key = ?1";
+    WHERE s.key = ?1",
+);
 
-const COMPLETE: &str = "UPDATE generations SET state = 'ready', ready_at = ?2 WHERE id = ?1 AND state <> 'ready'";
+static COMPLETE: Sql =
+    Sql::new("UPDATE generations SET state = 'ready', ready_at = ?2 WHERE id = ?1 AND state <> 'ready'");
 
-const UNUSED: &str = "SELECT number, cursor FROM generations WHERE id = ?1 AND used_at < ?2";
+static UNUSED: Sql = Sql::new("SELECT number, cursor FROM generations WHERE id = ?1 AND used_at < ?2");
 
 /// The cursor of a generation that is being dropped counts scopes.
-const DROP_FROM: &str =
-    "UPDATE generations SET state = 'dropping', cursor = 0 WHERE number = ?1 AND state <> 'dropping'";
-const NEXT_SCOPE: &str = "SELECT max(id) FROM (SELECT id FROM scopes WHERE id > ?1 ORDER BY id LIMIT ?2)";
-const DROP: &str = "DELETE FROM vectors WHERE scope > ?1 AND scope <= ?2 AND generation = ?3";
-const DROPPED_TO: &str = "UPDATE generations SET cursor = ?2 WHERE number = ?1";
-const FORGET: &str = "DELETE FROM generations WHERE number = ?1";
+static DROP_FROM: Sql =
+    Sql::new("UPDATE generations SET state = 'dropping', cursor = 0 WHERE number = ?1 AND state <> 'dropping'");
+static NEXT_SCOPE: Sql =
+    Sql::new("SELECT max(id) FROM (SELECT id FROM scopes WHERE id > ?1 ORDER BY id LIMIT ?2) next");
+static DROP: Sql = Sql::new("DELETE FROM vectors WHERE scope > ?1 AND scope <= ?2 AND generation = ?3");
+static DROPPED_TO: Sql = Sql::new("UPDATE generations SET cursor = ?2 WHERE number = ?1");
+static FORGET: Sql = Sql::new("DELETE FROM generations WHERE number = ?1");
 
 type Row = (String, String, u32, String, i64, Option<Vec<u8>>, i64, Option<i64>, i64);
 
@@ -130,33 +157,33 @@ fn due(scope: Scope, id: &str, body: &str, vector: Option<Vec<u8>>) -> Option<Du
 }
 
 #[async_trait]
-impl VectorStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "use_generation"))]
+impl VectorStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "use_generation"))]
     async fn use_generation(&self, generation: &Generation, now: Time) -> Result<GenerationRecord, StoreError> {
         let mut tx = self.begin().await?;
-        let row: Row = sqlx::query_as(USE)
+        let row: Row = query_as(&USE)
             .bind(generation.id())
             .bind(&generation.model)
             .bind(&generation.query_prefix)
             .bind(&generation.document_prefix)
             .bind(now.0)
-            .fetch_one(&mut *tx)
+            .fetch_one(&mut tx)
             .await
             .map_err(driver("use a generation of vectors"))?;
         commit(tx).await?;
         Ok(record(row))
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "generations"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "generations"))]
     async fn generations(&self) -> Result<Vec<GenerationRecord>, StoreError> {
         let found: Vec<Row> =
-            sqlx::query_as(LIST).fetch_all(&self.read).await.map_err(driver("list generations of vectors"))?;
+            query_as(&LIST).fetch_all(&self.read).await.map_err(driver("list generations of vectors"))?;
         Ok(found.into_iter().map(record).collect())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "lease_generation"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "lease_generation"))]
     async fn lease_generation(&self, id: &str, owner: &str, now: Time, lease: Duration) -> Result<bool, StoreError> {
-        let done = sqlx::query(LEASE)
+        let done = query(&LEASE)
             .bind(id)
             .bind(owner)
             .bind(now.0)
@@ -167,9 +194,9 @@ impl VectorStore for SqliteStore {
         Ok(done.rows_affected() > 0)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "release_generation"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "release_generation"))]
     async fn release_generation(&self, id: &str, owner: &str) -> Result<(), StoreError> {
-        sqlx::query(RELEASE)
+        query(&RELEASE)
             .bind(id)
             .bind(owner)
             .execute(&self.write)
@@ -178,9 +205,9 @@ impl VectorStore for SqliteStore {
         Ok(())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "set_background"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "set_background"))]
     async fn set_background(&self, id: &str, dimension: u32, background: &[u8]) -> Result<(), StoreError> {
-        sqlx::query(SET_BACKGROUND)
+        query(&SET_BACKGROUND)
             .bind(id)
             .bind(dimension)
             .bind(background)
@@ -190,14 +217,11 @@ impl VectorStore for SqliteStore {
         Ok(())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "due_episodes"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "due_episodes"))]
     async fn due_episodes(&self, id: &str, cursor: i64, limit: u32) -> Result<Due, StoreError> {
         // What is committed between the two reads has a higher number: it comes next time.
-        let last: i64 = sqlx::query_scalar(LAST_CHANGE)
-            .fetch_one(&self.read)
-            .await
-            .map_err(driver("read what is to be embedded"))?;
-        let found: Vec<DueRow> = sqlx::query_as(DUE)
+        let last = self.last_change().await?;
+        let found: Vec<DueRow> = query_as(&DUE)
             .bind(id)
             .bind(cursor)
             .bind(last)
@@ -215,9 +239,9 @@ impl VectorStore for SqliteStore {
         Ok(Due { unreadable: (all - episodes.len()) as u64, episodes, cursor, is_last })
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "count_due"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "count_due"))]
     async fn count_due(&self, cursor: i64, limit: u32) -> Result<u64, StoreError> {
-        sqlx::query_scalar(COUNT_DUE)
+        query_scalar(&COUNT_DUE)
             .bind(cursor)
             .bind(limit)
             .fetch_one(&self.read)
@@ -225,7 +249,7 @@ impl VectorStore for SqliteStore {
             .map_err(driver("count what is to be embedded"))
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "put_vectors"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "put_vectors"))]
     async fn put_vectors(
         &self,
         id: &str,
@@ -236,20 +260,20 @@ impl VectorStore for SqliteStore {
         let mut tx = self.begin().await?;
         let store = driver("store vectors");
         let held: Option<i64> =
-            sqlx::query_scalar(HOLDS).bind(id).bind(owner).fetch_optional(&mut *tx).await.map_err(&store)?;
+            query_scalar(&HOLDS).bind(id).bind(owner).fetch_optional(&mut tx).await.map_err(&store)?;
         let Some(number) = held else { return Ok(false) };
         if !vectors.is_empty() {
             let found: Vec<_> = vectors.iter().map(|v| (hex(&key(&v.scope)), v.episode, hex(&v.body))).collect();
-            sqlx::query(PUT).bind(rows(&found)).bind(number).execute(&mut *tx).await.map_err(&store)?;
+            query(&PUT).bind(rows(&found)).bind(number).execute(&mut tx).await.map_err(&store)?;
         }
         if let Some(cursor) = cursor {
-            sqlx::query(MOVE).bind(number).bind(cursor).execute(&mut *tx).await.map_err(&store)?;
+            query(&MOVE).bind(number).bind(cursor).execute(&mut tx).await.map_err(&store)?;
         }
         commit(tx).await?;
         Ok(true)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "vectors"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "vectors"))]
     async fn vectors(
         &self,
         scope: &Scope,
@@ -257,7 +281,7 @@ impl VectorStore for SqliteStore {
         after: Option<EpisodeId>,
         limit: u32,
     ) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
-        let found: Vec<(String, Vec<u8>)> = sqlx::query_as(VECTORS)
+        let found: Vec<(String, Vec<u8>)> = query_as(&VECTORS)
             .bind(&key(scope)[..])
             .bind(after.map(|id| id.to_string()).unwrap_or_default())
             .bind(id)
@@ -268,9 +292,9 @@ impl VectorStore for SqliteStore {
         found.into_iter().map(|(id, body)| Ok((episode_id(&id)?, body))).collect()
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "vectors_of"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "vectors_of"))]
     async fn vectors_of(&self, scope: &Scope, id: &str, episodes: &[EpisodeId]) -> Result<Vec<DueEpisode>, StoreError> {
-        let found: Vec<(String, String, Option<Vec<u8>>)> = sqlx::query_as(VECTORS_OF)
+        let found: Vec<(String, String, Option<Vec<u8>>)> = query_as(&VECTORS_OF)
             .bind(&key(scope)[..])
             .bind(rows(episodes))
             .bind(id)
@@ -280,9 +304,9 @@ impl VectorStore for SqliteStore {
         Ok(found.into_iter().filter_map(|(id, body, vector)| due(scope.clone(), &id, &body, vector)).collect())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "complete_generation"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "complete_generation"))]
     async fn complete_generation(&self, id: &str, now: Time) -> Result<(), StoreError> {
-        sqlx::query(COMPLETE)
+        query(&COMPLETE)
             .bind(id)
             .bind(now.0)
             .execute(&self.write)
@@ -291,25 +315,45 @@ impl VectorStore for SqliteStore {
         Ok(())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "drop_generation"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "drop_generation"))]
     async fn drop_generation(&self, id: &str, unused_since: Time, max_scopes: u32) -> Result<(u64, bool), StoreError> {
         let mut tx = self.begin().await?;
         let drop = driver("drop a generation of vectors");
         let found: Option<(i64, i64)> =
-            sqlx::query_as(UNUSED).bind(id).bind(unused_since.0).fetch_optional(&mut *tx).await.map_err(&drop)?;
+            query_as(&UNUSED).bind(id).bind(unused_since.0).fetch_optional(&mut tx).await.map_err(&drop)?;
         let Some((number, cursor)) = found else { return Ok((0, false)) };
-        let begun = sqlx::query(DROP_FROM).bind(number).execute(&mut *tx).await.map_err(&drop)?;
+        let begun = query(&DROP_FROM).bind(number).execute(&mut tx).await.map_err(&drop)?;
         let from = if begun.rows_affected() > 0 { 0 } else { cursor };
         let next: Option<i64> =
-            sqlx::query_scalar(NEXT_SCOPE).bind(from).bind(max_scopes).fetch_one(&mut *tx).await.map_err(&drop)?;
+            query_scalar(&NEXT_SCOPE).bind(from).bind(max_scopes).fetch_one(&mut tx).await.map_err(&drop)?;
         let Some(next) = next else {
-            sqlx::query(FORGET).bind(number).execute(&mut *tx).await.map_err(&drop)?;
+            query(&FORGET).bind(number).execute(&mut tx).await.map_err(&drop)?;
             commit(tx).await?;
             return Ok((0, true));
         };
-        let gone = sqlx::query(DROP).bind(from).bind(next).bind(number).execute(&mut *tx).await.map_err(&drop)?;
-        sqlx::query(DROPPED_TO).bind(number).bind(next).execute(&mut *tx).await.map_err(&drop)?;
+        let gone = query(&DROP).bind(from).bind(next).bind(number).execute(&mut tx).await.map_err(&drop)?;
+        query(&DROPPED_TO).bind(number).bind(next).execute(&mut tx).await.map_err(&drop)?;
         commit(tx).await?;
         Ok((gone.rows_affected(), false))
+    }
+}
+
+/// In PostgreSQL a write has its numbers before it is committed, so that a higher one may be seen before a lower one. Whoever writes holds this
+/// lock together with all others who write; whoever has it alone knows that none is on its way.
+static NO_CHANGE_ON_ITS_WAY: Sql =
+    Sql::new("SELECT 1::bigint FROM (SELECT pg_advisory_xact_lock(change_lock())) alone");
+
+impl SqlStore {
+    /// The number of the last change, such that every lower one can be seen.
+    async fn last_change(&self) -> Result<i64, StoreError> {
+        let failed = driver("read what is to be embedded");
+        if self.read.dialect() == Dialect::Sqlite {
+            return query_scalar(&LAST_CHANGE).fetch_one(&self.read).await.map_err(failed);
+        }
+        let mut tx = self.begin().await?;
+        query_scalar::<i64>(&NO_CHANGE_ON_ITS_WAY).fetch_one(&mut tx).await.map_err(&failed)?;
+        let last = query_scalar(&LAST_CHANGE).fetch_one(&mut tx).await.map_err(&failed)?;
+        commit(tx).await?;
+        Ok(last)
     }
 }

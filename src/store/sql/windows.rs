@@ -1,15 +1,17 @@
 //! The queue in front of the extraction model.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
 use tracing::instrument;
 
 use super::error::driver;
 use super::learn::{SEEN_MILLIS, prefix};
+use super::query::{query, query_as, query_scalar};
 use super::row::{parse, rows};
 use super::scope::{key, set_revisions};
+use super::session::Tx;
+use super::text::{Dialect, Sql};
 use super::write::{StoredFacts, Writes};
-use super::{SqliteStore, commit};
+use super::{SqlStore, commit};
 use crate::base::{ExchangeId, Time, millis};
 use crate::memory::{Scope, Turn};
 use crate::store::{
@@ -20,92 +22,141 @@ use crate::store::{
 /// How long spending is kept, in days.
 const SPENDING_DAYS: i64 = 7;
 
-const WAITING: &str = "SELECT count(*) FROM window_turns";
+static WAITING: Sql = Sql::new("SELECT count(*) FROM window_turns");
 
-const QUEUEABLE: &str = "
+static QUEUEABLE: Sql = Sql::new(
+    "
     SELECT o.scope FROM outbox o
     WHERE o.exchange = ?1 AND o.owner = ?2
       AND NOT EXISTS (SELECT 1 FROM window_turns t WHERE t.exchange = o.exchange)
       AND NOT EXISTS (SELECT 1 FROM window_turns t WHERE t.scope = o.scope AND t.turn_key = ?3)
-      AND NOT EXISTS (SELECT 1 FROM turn_states n WHERE n.scope = o.scope AND n.prefix = ?5 AND n.learned_at > ?4)";
+      AND NOT EXISTS (SELECT 1 FROM turn_states n WHERE n.scope = o.scope AND n.prefix = ?5 AND n.learned_at > ?4)",
+);
 
-const OPEN: &str = "
-    INSERT INTO windows (scope, session, opened_at, due_at, turns, tokens, closed)
-    VALUES (?1, ?2, ?3, CASE WHEN ?6 <= 1 OR ?5 >= ?7 THEN ?3 ELSE ?4 END, 1, ?5, ?6 <= 1 OR ?5 >= ?7)
-    ON CONFLICT (scope, session) WHERE closed = 0 DO UPDATE
-    SET turns = turns + 1, tokens = tokens + ?5,
-        closed = turns + 1 >= ?6 OR tokens + ?5 >= ?7,
-        due_at = CASE WHEN turns + 1 >= ?6 OR tokens + ?5 >= ?7 THEN ?3 ELSE ?4 END
-    RETURNING id";
+/// In PostgreSQL two that queue turns of a scope come one after the other; in SQLite all do.
+static LOCK_SCOPE_OF: Sql = Sql::new(
+    "
+    SELECT s.id FROM outbox o JOIN scopes s ON s.id = o.scope WHERE o.exchange = ?1 FOR UPDATE OF s",
+);
 
-const COPY: &str = "
+/// The values of a statement name each of what it sets by its table, where PostgreSQL would not know whether the new row's is meant.
+static OPEN: Sql = Sql::pair(
+    "INSERT INTO windows (scope, session, opened_at, due_at, turns, tokens, closed)
+     VALUES (?1, ?2, ?3, CASE WHEN ?6 <= 1 OR ?5 >= ?7 THEN ?3 ELSE ?4 END, 1, ?5, ?6 <= 1 OR ?5 >= ?7)
+     ON CONFLICT (scope, session) WHERE closed = 0 DO UPDATE
+     SET turns = turns + 1, tokens = tokens + ?5,
+         closed = turns + 1 >= ?6 OR tokens + ?5 >= ?7,
+         due_at = CASE WHEN turns + 1 >= ?6 OR tokens + ?5 >= ?7 THEN ?3 ELSE ?4 END
+     RETURNING id",
+    "INSERT INTO windows AS w (scope, session, opened_at, due_at, turns, tokens, closed)
+     VALUES (?1, ?2, ?3, CASE WHEN ?6 <= 1 OR ?5 >= ?7 THEN ?3 ELSE ?4 END, 1, ?5, ?6 <= 1 OR ?5 >= ?7)
+     ON CONFLICT (scope, session) WHERE NOT closed DO UPDATE
+     SET turns = w.turns + 1, tokens = w.tokens + ?5,
+         closed = w.turns + 1 >= ?6 OR w.tokens + ?5 >= ?7,
+         due_at = CASE WHEN w.turns + 1 >= ?6 OR w.tokens + ?5 >= ?7 THEN ?3 ELSE ?4 END
+     RETURNING id",
+);
+
+static COPY: Sql = Sql::new(
+    "
     INSERT INTO window_turns (exchange, scope, window_id, turn_key, turn)
-    SELECT exchange, scope, ?2, ?3, turn FROM outbox WHERE exchange = ?1";
+    SELECT exchange, scope, ?2, ?3, turn FROM outbox WHERE exchange = ?1",
+);
 
 /// Asked twice a second by everyone who waits, so it reads: the writer is not troubled for nothing.
-const DUE: &str = "
+static DUE: Sql = Sql::new(
+    "
     SELECT w.id FROM windows w JOIN scopes s ON s.id = w.scope
     WHERE w.due_at <= ?1 AND (w.lease_until IS NULL OR w.lease_until <= ?1)
       AND NOT EXISTS (SELECT 1 FROM windows l WHERE l.scope = w.scope AND l.lease_until > ?1)
       AND NOT EXISTS (SELECT 1 FROM model_spending m WHERE m.tenant = s.tenant AND m.day = ?2 AND m.tokens >= ?3)
-    ORDER BY w.due_at, w.id LIMIT 1";
+    ORDER BY w.due_at, w.id LIMIT 1",
+);
 
 /// Takes it, unless someone was faster.
-const CLAIM: &str = "
-    UPDATE windows SET owner = ?2, lease_until = ?3, attempts = attempts + 1, closed = 1
+static CLAIM: Sql = Sql::new(
+    "
+    UPDATE windows SET owner = ?2, lease_until = ?3, attempts = attempts + 1, closed = true
     WHERE id = ?1 AND due_at <= ?4
       AND NOT EXISTS (SELECT 1 FROM windows l WHERE l.scope = windows.scope AND l.lease_until > ?4)
-    RETURNING attempts, opened_at";
+    RETURNING attempts, opened_at",
+);
 
-const TURNS: &str = "SELECT exchange, turn FROM window_turns WHERE window_id = ?1 ORDER BY seq";
+static LOCK_SCOPE: Sql = Sql::new(
+    "
+    SELECT s.id FROM windows w JOIN scopes s ON s.id = w.scope WHERE w.id = ?1 FOR UPDATE OF s",
+);
 
-const OWNED: &str = "
-    SELECT s.id, s.revision, s.epoch FROM windows w JOIN scopes s ON s.id = w.scope WHERE w.id = ?1 AND w.owner = ?2";
+static TURNS: Sql = Sql::new("SELECT exchange, turn FROM window_turns WHERE window_id = ?1 ORDER BY seq");
 
-const GIVE_BACK: &str = "
-    UPDATE windows SET owner = NULL, lease_until = NULL, due_at = ?3 WHERE id = ?1 AND owner = ?2";
+static OWNED: Sql = Sql::pair(
+    "SELECT s.id, s.revision, s.epoch FROM windows w JOIN scopes s ON s.id = w.scope WHERE w.id = ?1 AND w.owner = ?2",
+    "SELECT s.id, s.revision, s.epoch FROM windows w JOIN scopes s ON s.id = w.scope WHERE w.id = ?1 AND w.owner = ?2
+     FOR UPDATE OF s, w",
+);
 
-const RELEASE: &str = "
-    UPDATE windows SET owner = NULL, lease_until = NULL, attempts = max(attempts - 1, 0) WHERE owner = ?1";
+static GIVE_BACK: Sql = Sql::new(
+    "
+    UPDATE windows SET owner = NULL, lease_until = NULL, due_at = ?3 WHERE id = ?1 AND owner = ?2",
+);
 
-const BURY: &str = "
+static RELEASE: Sql = Sql::new(
+    "
+    UPDATE windows SET owner = NULL, lease_until = NULL, attempts = greatest(attempts - 1, 0) WHERE owner = ?1",
+);
+
+static BURY: Sql = Sql::new("
     INSERT INTO dead_letters (exchange, scope, turn, attempts, error, dead_at)
     SELECT t.exchange, t.scope, t.turn, w.attempts, ?3, ?4
     FROM windows w JOIN window_turns t ON t.window_id = w.id WHERE w.id = ?1 AND w.owner = ?2
-    ON CONFLICT (exchange) DO UPDATE SET attempts = excluded.attempts, error = excluded.error, dead_at = excluded.dead_at";
+    ON CONFLICT (exchange) DO UPDATE SET attempts = excluded.attempts, error = excluded.error, dead_at = excluded.dead_at");
 
-const DROP_TURNS: &str = "
-    DELETE FROM window_turns WHERE window_id IN (SELECT id FROM windows WHERE id = ?1 AND owner = ?2)";
+static DROP_TURNS: Sql = Sql::new(
+    "
+    DELETE FROM window_turns WHERE window_id IN (SELECT id FROM windows WHERE id = ?1 AND owner = ?2)",
+);
 
-const DROP: &str = "DELETE FROM windows WHERE id = ?1 AND owner = ?2";
+static DROP: Sql = Sql::new("DELETE FROM windows WHERE id = ?1 AND owner = ?2");
 
 /// The turns that a fact or an episode rests on. A tombstone bars its words as they were quoted, and a model may quote others.
-const FORGET_BASIS: &str = "
-    DELETE FROM window_turns WHERE scope = ?1 AND exchange IN (
+static FORGET_BASIS: Sql = Sql::pair(
+    "DELETE FROM window_turns WHERE scope = ?1 AND exchange IN (
         SELECT e.value ->> 'exchange' FROM facts f, json_each(f.body, '$.evidence') e WHERE f.id = ?2
-        UNION SELECT e.body ->> 'exchange' FROM episodes e WHERE e.id = ?2)";
+        UNION SELECT e.body ->> 'exchange' FROM episodes e WHERE e.id = ?2)",
+    "DELETE FROM window_turns WHERE scope = ?1 AND exchange IN (
+        SELECT e.value ->> 'exchange' FROM facts f, json_array_elements(f.body::json -> 'evidence') e WHERE f.id = ?2
+        UNION SELECT e.body::json ->> 'exchange' FROM episodes e WHERE e.id = ?2)",
+);
 
-const STILL_THERE: &str = "
-    SELECT count(*) FROM window_turns WHERE window_id = ?1 AND exchange IN (SELECT value FROM json_each(?2))";
+static STILL_THERE: Sql = Sql::new(
+    "
+    SELECT count(*) FROM window_turns WHERE window_id = ?1 AND exchange IN (SELECT value FROM each_text(?2))",
+);
 
-const SPEND: &str = "
-    INSERT INTO model_spending (tenant, day, tokens) VALUES (?1, ?2, max(?3, 0))
-    ON CONFLICT (tenant, day) DO UPDATE SET tokens = max(tokens + ?3, 0) RETURNING tokens";
+static SPEND: Sql = Sql::new(
+    "
+    INSERT INTO model_spending (tenant, day, tokens) VALUES (?1, ?2, greatest(?3, 0))
+    ON CONFLICT (tenant, day) DO UPDATE SET tokens = greatest(model_spending.tokens + ?3, 0) RETURNING tokens",
+);
 
-const FORGET_SPENDING: &str = "DELETE FROM model_spending WHERE tenant = ?1 AND day < ?2";
+static FORGET_SPENDING: Sql = Sql::new("DELETE FROM model_spending WHERE tenant = ?1 AND day < ?2");
 
-const DEPTH: &str = "
+static DEPTH: Sql = Sql::new(
+    "
     SELECT (SELECT count(*) FROM windows), (SELECT count(*) FROM window_turns), (SELECT min(opened_at) FROM windows),
            (SELECT count(*) FROM windows w JOIN scopes s ON s.id = w.scope
-            JOIN model_spending m ON m.tenant = s.tenant AND m.day = ?1 AND m.tokens >= ?2)";
+            JOIN model_spending m ON m.tenant = s.tenant AND m.day = ?1 AND m.tokens >= ?2)",
+);
 
-const DEAD: &str = "
+static DEAD: Sql = Sql::new(
+    "
     SELECT d.exchange, d.attempts, d.error, d.dead_at FROM scopes s JOIN dead_letters d ON d.scope = s.id
-    WHERE s.key = ?1 AND d.exchange > ?2 ORDER BY d.exchange LIMIT ?3";
+    WHERE s.key = ?1 AND d.exchange > ?2 ORDER BY d.exchange LIMIT ?3",
+);
 
 #[async_trait]
-impl WindowStore for SqliteStore {
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "queue_turns"))]
+impl WindowStore for SqlStore {
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "queue_turns"))]
     async fn queue_turns(
         &self,
         owner: &str,
@@ -119,7 +170,7 @@ impl WindowStore for SqliteStore {
         }
         let mut tx = self.begin().await?;
         let mut waiting: u64 =
-            sqlx::query_scalar(WAITING).fetch_one(&mut *tx).await.map_err(driver("measure the windows"))?;
+            query_scalar(&WAITING).fetch_one(&mut tx).await.map_err(driver("measure the windows"))?;
         for turn in turns {
             let Some(scope) = queueable(&mut tx, owner, turn, now).await? else { continue };
             if waiting >= rules.max_waiting {
@@ -127,11 +178,11 @@ impl WindowStore for SqliteStore {
                 continue;
             }
             let window = open(&mut tx, scope, turn, rules, now).await?;
-            sqlx::query(COPY)
+            query(&COPY)
                 .bind(turn.exchange.to_string())
                 .bind(window)
                 .bind(&turn.turn_key)
-                .execute(&mut *tx)
+                .execute(&mut tx)
                 .await
                 .map_err(driver("queue a turn"))?;
             waiting += 1;
@@ -141,10 +192,10 @@ impl WindowStore for SqliteStore {
         Ok(queued)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "claim_window"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "claim_window"))]
     async fn claim_window(&self, claim: &WindowClaim) -> Result<Option<Window>, StoreError> {
         loop {
-            let due: Option<i64> = sqlx::query_scalar(DUE)
+            let due: Option<i64> = query_scalar(&DUE)
                 .bind(claim.now.0)
                 .bind(day_of(claim.now))
                 .bind(bound(claim.cap))
@@ -153,17 +204,22 @@ impl WindowStore for SqliteStore {
                 .map_err(driver("look for windows"))?;
             let Some(id) = due else { return Ok(None) };
             let mut tx = self.begin().await?;
-            let found: Option<(u32, i64)> = sqlx::query_as(CLAIM)
+            if tx.dialect() == Dialect::Postgres {
+                // Another may lease another window of the scope at the same time; in SQLite nobody writes beside us.
+                let locked = query_scalar::<i64>(&LOCK_SCOPE).bind(id).fetch_optional(&mut tx).await;
+                locked.map_err(driver("claim a window"))?;
+            }
+            let found: Option<(u32, i64)> = query_as(&CLAIM)
                 .bind(id)
                 .bind(&claim.owner)
                 .bind(claim.now.plus_millis(millis(claim.lease)).0)
                 .bind(claim.now.0)
-                .fetch_optional(&mut *tx)
+                .fetch_optional(&mut tx)
                 .await
                 .map_err(driver("claim a window"))?;
             let Some((attempts, opened_at)) = found else { continue };
             let rows: Vec<(String, String)> =
-                sqlx::query_as(TURNS).bind(id).fetch_all(&mut *tx).await.map_err(driver("read a window"))?;
+                query_as(&TURNS).bind(id).fetch_all(&mut tx).await.map_err(driver("read a window"))?;
             commit(tx).await?;
             // The outbox has read them before, so that they can be read.
             let turns = rows.iter().map(|(exchange, turn)| parse::<Turn>("window_turns", exchange, turn));
@@ -172,24 +228,20 @@ impl WindowStore for SqliteStore {
         }
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "finish_window"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "finish_window"))]
     async fn finish_window(&self, owner: &str, window: i64, learned: &[Learned]) -> Result<WindowOutcome, StoreError> {
         let mut tx = self.begin().await?;
-        let row: Option<(i64, i64, i64)> = sqlx::query_as(OWNED)
-            .bind(window)
-            .bind(owner)
-            .fetch_optional(&mut *tx)
-            .await
-            .map_err(driver("check a lease"))?;
+        let row: Option<(i64, i64, i64)> =
+            query_as(&OWNED).bind(window).bind(owner).fetch_optional(&mut tx).await.map_err(driver("check a lease"))?;
         let Some((scope, revision, epoch)) = row else { return Ok(WindowOutcome::NotOurs) };
         if learned.iter().any(|l| l.epoch < epoch) {
             return Ok(WindowOutcome::NotOurs);
         }
         let exchanges: Vec<_> = learned.iter().map(|l| l.exchange).collect();
-        let there: u64 = sqlx::query_scalar(STILL_THERE)
+        let there: u64 = query_scalar(&STILL_THERE)
             .bind(window)
             .bind(rows(&exchanges))
-            .fetch_one(&mut *tx)
+            .fetch_one(&mut tx)
             .await
             .map_err(driver("read a window"))?;
         if there != exchanges.len() as u64 {
@@ -201,53 +253,53 @@ impl WindowStore for SqliteStore {
         Ok(WindowOutcome::Applied { revisions })
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "fail_window"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "fail_window"))]
     async fn fail_window(&self, owner: &str, window: i64, failure: &JobFailure) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         match failure.retry_at {
             Some(at) => {
-                let query = sqlx::query(GIVE_BACK).bind(window).bind(owner).bind(at.0);
-                query.execute(&mut *tx).await.map_err(driver("give a window back"))?;
+                let query = query(&GIVE_BACK).bind(window).bind(owner).bind(at.0);
+                query.execute(&mut tx).await.map_err(driver("give a window back"))?;
             }
             None => {
                 let error = &failure.error[..failure.error.floor_char_boundary(super::outbox::MAX_ERROR_BYTES)];
-                let query = sqlx::query(BURY).bind(window).bind(owner).bind(error).bind(failure.now.0);
-                query.execute(&mut *tx).await.map_err(driver("give a window up"))?;
+                let query = query(&BURY).bind(window).bind(owner).bind(error).bind(failure.now.0);
+                query.execute(&mut tx).await.map_err(driver("give a window up"))?;
                 drop_window(&mut tx, owner, window).await?;
             }
         }
         commit(tx).await
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "release_windows"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "release_windows"))]
     async fn release_windows(&self, owner: &str) -> Result<(), StoreError> {
-        sqlx::query(RELEASE).bind(owner).execute(&self.write).await.map_err(driver("give windows back"))?;
+        query(&RELEASE).bind(owner).execute(&self.write).await.map_err(driver("give windows back"))?;
         Ok(())
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "spend"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "spend"))]
     async fn spend(&self, tenant: &str, day: i64, tokens: i64) -> Result<u64, StoreError> {
         let mut tx = self.begin().await?;
-        let sum: u64 = sqlx::query_scalar(SPEND)
+        let sum: u64 = query_scalar(&SPEND)
             .bind(tenant)
             .bind(day)
             .bind(tokens)
-            .fetch_one(&mut *tx)
+            .fetch_one(&mut tx)
             .await
             .map_err(driver("count spending"))?;
-        sqlx::query(FORGET_SPENDING)
+        query(&FORGET_SPENDING)
             .bind(tenant)
             .bind(day - SPENDING_DAYS)
-            .execute(&mut *tx)
+            .execute(&mut tx)
             .await
             .map_err(driver("forget old spending"))?;
         commit(tx).await?;
         Ok(sum)
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "window_depth"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "window_depth"))]
     async fn window_depth(&self, day: i64, cap: Option<u64>) -> Result<WindowDepth, StoreError> {
-        let (windows, turns, oldest, capped): (u64, u64, Option<i64>, u64) = sqlx::query_as(DEPTH)
+        let (windows, turns, oldest, capped): (u64, u64, Option<i64>, u64) = query_as(&DEPTH)
             .bind(day)
             .bind(bound(cap))
             .fetch_one(&self.read)
@@ -256,9 +308,9 @@ impl WindowStore for SqliteStore {
         Ok(WindowDepth { windows, turns, oldest: oldest.map(Time), capped })
     }
 
-    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = "sqlite", db.operation.name = "dead_letters"))]
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "dead_letters"))]
     async fn dead_letters(&self, scope: &Scope, page: &Page) -> Result<Vec<DeadLetter>, StoreError> {
-        let found: Vec<(String, u32, String, i64)> = sqlx::query_as(DEAD)
+        let found: Vec<(String, u32, String, i64)> = query_as(&DEAD)
             .bind(&key(scope)[..])
             .bind(page.after.as_deref().unwrap_or_default())
             .bind(page.limit)
@@ -275,13 +327,12 @@ impl WindowStore for SqliteStore {
 }
 
 /// The scope of an exchange that may be queued.
-async fn queueable(
-    conn: &mut SqliteConnection,
-    owner: &str,
-    turn: &QueuedTurn,
-    now: Time,
-) -> Result<Option<i64>, StoreError> {
-    sqlx::query_scalar(QUEUEABLE)
+async fn queueable(conn: &mut Tx, owner: &str, turn: &QueuedTurn, now: Time) -> Result<Option<i64>, StoreError> {
+    if conn.dialect() == Dialect::Postgres {
+        let locked = query_scalar::<i64>(&LOCK_SCOPE_OF).bind(turn.exchange.to_string()).fetch_optional(&mut *conn);
+        locked.await.map_err(driver("queue a turn"))?;
+    }
+    query_scalar(&QUEUEABLE)
         .bind(turn.exchange.to_string())
         .bind(owner)
         .bind(&turn.turn_key)
@@ -293,14 +344,8 @@ async fn queueable(
 }
 
 /// The window that a turn goes into.
-async fn open(
-    conn: &mut SqliteConnection,
-    scope: i64,
-    turn: &QueuedTurn,
-    rules: &WindowRules,
-    now: Time,
-) -> Result<i64, StoreError> {
-    sqlx::query_scalar(OPEN)
+async fn open(conn: &mut Tx, scope: i64, turn: &QueuedTurn, rules: &WindowRules, now: Time) -> Result<i64, StoreError> {
+    query_scalar(&OPEN)
         .bind(scope)
         .bind(&turn.session)
         .bind(now.0)
@@ -315,7 +360,7 @@ async fn open(
 
 /// Writes what several turns of a scope taught; returns the revision after each, or `None` when it was decided on something else.
 async fn write(
-    conn: &mut SqliteConnection,
+    conn: &mut Tx,
     scope: i64,
     mut revision: i64,
     learned: &[Learned],
@@ -348,14 +393,14 @@ async fn write(
 }
 
 /// Takes the turns that a fact or an episode rests on out of their windows, because it is deleted: no model is asked about them any more.
-pub(super) async fn forget_basis(conn: &mut SqliteConnection, scope: i64, id: &str) -> Result<(), StoreError> {
-    sqlx::query(FORGET_BASIS).bind(scope).bind(id).execute(conn).await.map_err(driver("forget waiting turns"))?;
+pub(super) async fn forget_basis(conn: &mut Tx, scope: i64, id: &str) -> Result<(), StoreError> {
+    query(&FORGET_BASIS).bind(scope).bind(id).execute(conn).await.map_err(driver("forget waiting turns"))?;
     Ok(())
 }
 
-async fn drop_window(conn: &mut SqliteConnection, owner: &str, window: i64) -> Result<(), StoreError> {
-    for sql in [DROP_TURNS, DROP] {
-        sqlx::query(sql).bind(window).bind(owner).execute(&mut *conn).await.map_err(driver("drop a window"))?;
+async fn drop_window(conn: &mut Tx, owner: &str, window: i64) -> Result<(), StoreError> {
+    for sql in [&DROP_TURNS, &DROP] {
+        query(sql).bind(window).bind(owner).execute(&mut *conn).await.map_err(driver("drop a window"))?;
     }
     Ok(())
 }

@@ -3,17 +3,18 @@
 //! What every exchange leaves (its episodes, its turn, what was shown, itself while it waits) goes into one script with its values bound one by
 //! one. What few leave (facts, history, proposals, marks) travels as one JSON array a table.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use serde_json::Value;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
+use super::episodes::mark_each;
 use super::error::driver;
+use super::query::{query, query_as};
 use super::row::{Bodies, Place, json, name, parse, rows};
-use super::script::{Bound, Table, run, script};
-use super::usage;
+use super::session::Tx;
+use super::text::Sql;
+use super::{postgres, sqlite};
 use crate::base::{EpisodeId, ExchangeId, FactId, ProposalId, Time};
 use crate::memory::{Episode, FactChange, HistoryEntry};
 use crate::store::{Proposal, Shown, StoreError, UsageRow};
@@ -30,36 +31,35 @@ pub(super) struct Stored {
 #[derive(Debug, Default)]
 pub(super) struct StoredFacts(HashMap<FactId, Stored>);
 
-const VERSIONS: &str = "
-    SELECT f.id, f.scope, f.version, f.body -> '$.value' FROM json_each(?1) j CROSS JOIN facts f ON f.id = j.value";
+/// Id, scope, version, value.
+pub(super) static VERSIONS: Sql = Sql::pair(
+    "SELECT f.id, f.scope, f.version, f.body -> '$.value' FROM json_each(?1) j CROSS JOIN facts f ON f.id = j.value",
+    "SELECT f.id, f.scope, f.version, (f.body::json -> 'value')::text FROM each_text(?1) j JOIN facts f ON f.id = j.value",
+);
+
+/// Id, scope, version, value as JSON.
+pub(super) type VersionRow = (String, i64, i64, String);
 
 impl StoredFacts {
     /// Reads the facts that the changes are about.
-    pub(super) async fn load(
-        conn: &mut SqliteConnection,
-        changes: impl Iterator<Item = &FactChange>,
-    ) -> Result<Self, StoreError> {
+    pub(super) async fn load(conn: &mut Tx, changes: impl Iterator<Item = &FactChange>) -> Result<Self, StoreError> {
         let ids: Vec<FactId> = changes.map(|c| c.fact.id).collect();
         if ids.is_empty() {
             return Ok(Self::default());
         }
-        let found: Vec<(String, i64, i64, String)> =
-            sqlx::query_as(VERSIONS).bind(rows(&ids)).fetch_all(conn).await.map_err(driver("read versions"))?;
-        let mut facts = HashMap::with_capacity(found.len());
-        for (id, scope, version, value) in found {
-            let value = parse("facts", &id, &value)?;
-            facts.insert(fact_id("facts", &id)?, Stored { scope, version, value });
+        let found: Vec<VersionRow> =
+            query_as(&VERSIONS).bind(rows(&ids)).fetch_all(conn).await.map_err(driver("read versions"))?;
+        let mut facts = Self::default();
+        for row in found {
+            facts.read(row)?;
         }
-        Ok(Self(facts))
+        Ok(facts)
     }
 
-    /// Takes in a row of id, scope, version and value, which stand behind the first column.
-    pub(super) fn read(&mut self, row: &SqliteRow) -> Result<(), StoreError> {
-        let failed = driver("read versions");
-        let (id, value): (&str, &str) = (row.try_get(1).map_err(&failed)?, row.try_get(4).map_err(&failed)?);
-        let (scope, version) = (row.try_get(2).map_err(&failed)?, row.try_get(3).map_err(&failed)?);
-        let value = parse("facts", id, value)?;
-        self.0.insert(fact_id("facts", id)?, Stored { scope, version, value });
+    /// Takes in a row of id, scope, version and value.
+    pub(super) fn read(&mut self, (id, scope, version, value): VersionRow) -> Result<(), StoreError> {
+        let value = parse("facts", &id, &value)?;
+        self.0.insert(fact_id("facts", &id)?, Stored { scope, version, value });
         Ok(())
     }
 
@@ -113,76 +113,25 @@ pub(super) struct Writes {
     /// The bodies of those above.
     bodies: Bodies,
     /// With their scope.
-    episodes: Vec<(i64, EpisodeRow)>,
-    turns: Vec<TurnRow>,
-    shown: Vec<(ExchangeId, i64, Time, String)>,
-    waiting: Vec<(ExchangeId, i64, Time, String)>,
-    usage: Vec<UsageRow>,
-    revisions: Vec<(i64, i64)>,
+    pub(super) episodes: Vec<(i64, EpisodeRow)>,
+    pub(super) turns: Vec<TurnRow>,
+    pub(super) shown: Vec<(ExchangeId, i64, Time, String)>,
+    pub(super) waiting: Vec<(ExchangeId, i64, Time, String)>,
+    pub(super) usage: Vec<UsageRow>,
+    pub(super) revisions: Vec<(i64, i64)>,
 }
 
 /// An episode, but for its scope.
 #[derive(Debug)]
-struct EpisodeRow {
-    id: EpisodeId,
-    session: String,
-    status: String,
-    body: String,
-    uses: u32,
-    last_used_at: Option<Time>,
-    retired_facts: String,
+pub(super) struct EpisodeRow {
+    pub(super) id: EpisodeId,
+    pub(super) session: String,
+    pub(super) status: String,
+    pub(super) body: String,
+    pub(super) uses: u32,
+    pub(super) last_used_at: Option<Time>,
+    pub(super) retired_facts: String,
 }
-
-/// What every exchange leaves. The order is that of [`Writes::bind`]. `OR FAIL`: a statement that fails need not be undone by itself, so SQLite
-/// keeps no journal for it; the transaction is undone as a whole.
-const TABLES: [Table; 6] = [
-    // One that is there already (the writer tried again after a commit whose answer was lost) stays as it is. A new row is due whatever the
-    // clock says: it may jump back.
-    Table {
-        head: "INSERT OR FAIL INTO outbox (exchange, scope, appended_at, turn, due_at) SELECT *, 0",
-        columns: 4,
-        rows: 1,
-        tail: "ON CONFLICT (exchange) DO NOTHING",
-    },
-    Table {
-        head: "INSERT OR FAIL INTO exchanges (id, scope, at, body) SELECT *",
-        columns: 4,
-        rows: 1,
-        tail: "ON CONFLICT (id) DO NOTHING",
-    },
-    // The newer revision wins: a block that was made anew after a change stays.
-    Table {
-        head: "INSERT OR FAIL INTO turn_states (scope, prefix, revision, learned_at, expires_at, body) SELECT *",
-        columns: 6,
-        rows: 1,
-        tail: "ON CONFLICT (scope, prefix) DO UPDATE
-               SET learned_at = coalesce(excluded.learned_at, learned_at),
-                   body = iif(excluded.revision >= revision, excluded.body, body),
-                   expires_at = iif(excluded.revision >= revision, excluded.expires_at, expires_at),
-                   revision = max(excluded.revision, revision)",
-    },
-    Table {
-        head: "INSERT OR FAIL INTO episodes (id, scope, session, status, body, uses, last_used_at, retired_facts) SELECT *",
-        columns: 8,
-        rows: 2,
-        tail: "ON CONFLICT (id) DO UPDATE
-               SET session = excluded.session, status = excluded.status, body = excluded.body, uses = excluded.uses,
-                   last_used_at = excluded.last_used_at, retired_facts = excluded.retired_facts
-               WHERE episodes.scope = excluded.scope",
-    },
-    Table { head: "UPDATE scopes SET revision = column2", columns: 2, rows: 1, tail: "AND scopes.id = column1" },
-    Table { head: usage::HEAD, columns: usage::N_COLUMNS, rows: 1, tail: "ON CONFLICT (exchange) DO NOTHING" },
-];
-/// Where the episodes stand among them, and the revisions.
-const EPISODES: usize = 3;
-const REVISIONS: usize = 4;
-
-/// How many exchanges a script has room for: few while little goes on, many under load.
-const SIZES: [usize; 2] = [2, 16];
-
-/// For each size, without and with the commit.
-static SCRIPTS: LazyLock<[[String; 2]; 2]> =
-    LazyLock::new(|| SIZES.map(|size| ["", "COMMIT"].map(|end| script(&TABLES, size, end))));
 
 /// What happens after the rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,34 +142,42 @@ pub(super) enum Then {
     Commit,
 }
 
-const PUT_FACTS: &str = "
-    INSERT INTO facts (id, scope, key, status, version, body)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
-           CAST(substr(?2, value ->> '$[5][0]', value ->> '$[5][1]') AS TEXT)
-    FROM json_each(?1) WHERE true
-    ON CONFLICT (id) DO UPDATE
-    SET key = excluded.key, status = excluded.status, version = excluded.version, body = excluded.body
-    WHERE facts.scope = excluded.scope";
+/// A body stands among those of the group, where its row says.
+static PUT_FACTS: Sql = Sql::pair(
+    "INSERT INTO facts (id, scope, key, status, version, body)
+     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
+            CAST(substr(?2, value ->> '$[5][0]', value ->> '$[5][1]') AS TEXT)
+     FROM json_each(?1) WHERE true
+     ON CONFLICT (id) DO UPDATE
+     SET key = excluded.key, status = excluded.status, version = excluded.version, body = excluded.body
+     WHERE facts.scope = excluded.scope",
+    "INSERT INTO facts (id, scope, key, status, version, body)
+     SELECT value ->> 0, (value ->> 1)::bigint, value ->> 2, value ->> 3, (value ->> 4)::bigint, body_at(?2, value -> 5)
+     FROM each_row(?1)
+     ON CONFLICT (id) DO UPDATE
+     SET key = excluded.key, status = excluded.status, version = excluded.version, body = excluded.body
+     WHERE facts.scope = excluded.scope",
+);
 
-const PUT_HISTORY: &str = "
-    INSERT INTO history (fact, version, scope, body)
-    SELECT value ->> 0, value ->> 1, value ->> 2, CAST(substr(?2, value ->> '$[3][0]', value ->> '$[3][1]') AS TEXT)
-    FROM json_each(?1)";
+static PUT_HISTORY: Sql = Sql::pair(
+    "INSERT INTO history (fact, version, scope, body)
+     SELECT value ->> 0, value ->> 1, value ->> 2, CAST(substr(?2, value ->> '$[3][0]', value ->> '$[3][1]') AS TEXT)
+     FROM json_each(?1)",
+    "INSERT INTO history (fact, version, scope, body)
+     SELECT value ->> 0, (value ->> 1)::bigint, (value ->> 2)::bigint, body_at(?2, value -> 3) FROM each_row(?1)",
+);
 
-/// One row per episode in the array: `UPDATE FROM` takes only one of several that match.
-const MARK_EPISODES: &str = "
-    UPDATE episodes SET retired_facts = (
-        SELECT json_group_array(fact) FROM (
-            SELECT value AS fact FROM json_each(episodes.retired_facts)
-            UNION SELECT value FROM json_each(j.value -> 2)))
-    FROM json_each(?1) j WHERE episodes.id = j.value ->> 1 AND episodes.scope = j.value ->> 0";
-
-const PUT_PROPOSALS: &str = "
-    INSERT INTO proposals (id, scope, status, fact, at, body)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
-           CAST(substr(?2, value ->> '$[5][0]', value ->> '$[5][1]') AS TEXT)
-    FROM json_each(?1) WHERE true
-    ON CONFLICT (id) DO NOTHING";
+static PUT_PROPOSALS: Sql = Sql::pair(
+    "INSERT INTO proposals (id, scope, status, fact, at, body)
+     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
+            CAST(substr(?2, value ->> '$[5][0]', value ->> '$[5][1]') AS TEXT)
+     FROM json_each(?1) WHERE true
+     ON CONFLICT (id) DO NOTHING",
+    "INSERT INTO proposals (id, scope, status, fact, at, body)
+     SELECT value ->> 0, (value ->> 1)::bigint, value ->> 2, value ->> 3, (value ->> 4)::bigint, body_at(?2, value -> 5)
+     FROM each_row(?1)
+     ON CONFLICT (id) DO NOTHING",
+);
 
 impl Writes {
     /// Adds a change of a fact with its history. The caller has asked [`StoredFacts::admits`].
@@ -296,116 +253,73 @@ impl Writes {
     }
 
     /// Writes all rows.
-    pub(super) async fn run(self, conn: &mut SqliteConnection) -> Result<(), StoreError> {
-        self.write(conn, Then::Stay).await
-    }
-
-    /// Writes all rows, and commits them when told to.
-    pub(super) async fn write(mut self, conn: &mut SqliteConnection, then: Then) -> Result<(), StoreError> {
-        let stored = put(conn, PUT_FACTS, "store facts", &self.facts, &self.bodies).await?;
-        expect_all("a fact of another scope", stored, self.facts.len())?;
-        put(conn, PUT_HISTORY, "store history", &self.history, &self.bodies).await?;
-        put(conn, PUT_PROPOSALS, "store proposals", &self.proposals, &self.bodies).await?;
-        // Last, since they may be of episodes that are new.
-        let marks = std::mem::take(&mut self.marks);
-        let last = if marks.is_empty() { then } else { Then::Stay };
-        self.write_scripts(conn, last).await?;
-        if !marks.is_empty() {
-            let marks: Vec<_> = marks.into_iter().map(|((scope, episode), facts)| (scope, episode, facts)).collect();
-            execute(conn, MARK_EPISODES, "mark episodes", &marks).await?;
-            if then == Then::Commit {
-                sqlx::raw_sql("COMMIT").execute(conn).await.map_err(driver("commit"))?;
-            }
-        }
+    pub(super) async fn run(self, conn: &mut Tx) -> Result<(), StoreError> {
+        self.write(conn, Then::Stay).await?;
         Ok(())
     }
 
-    async fn write_scripts(mut self, conn: &mut SqliteConnection, then: Then) -> Result<(), StoreError> {
-        loop {
-            let left = self.exchanges();
-            if left == 0 && then == Then::Stay {
-                return Ok(());
+    /// Writes all rows. When told so, and where that saves a statement, it commits them; the result says whether it did.
+    pub(super) async fn write(mut self, conn: &mut Tx, then: Then) -> Result<Then, StoreError> {
+        keep_last(&mut self.facts, |fact| fact.0);
+        keep_last(&mut self.episodes, |(_, episode)| episode.id);
+        let stored = put(conn, &PUT_FACTS, "store facts", &self.facts, &self.bodies).await?;
+        expect_all("a fact of another scope", stored, self.facts.len())?;
+        put(conn, &PUT_HISTORY, "store history", &self.history, &self.bodies).await?;
+        put(conn, &PUT_PROPOSALS, "store proposals", &self.proposals, &self.bodies).await?;
+        // Last, since they may be of episodes that are new.
+        let marks = std::mem::take(&mut self.marks);
+        let last = if marks.is_empty() { then } else { Then::Stay };
+        let done = match conn {
+            Tx::Postgres(tx) => {
+                postgres::write(tx, self).await?;
+                Then::Stay
             }
-            let size = usize::from(left > SIZES[0]);
-            let commit = then == Then::Commit && left <= SIZES[size];
-            let episodes = self.episodes.len().min(SIZES[size] * TABLES[EPISODES].rows);
-            let revisions = self.revisions.len().min(SIZES[size]);
-            let bound = self.bind(&SCRIPTS[size][usize::from(commit)], SIZES[size]);
-            let changed = run(conn, bound, "store a group").await?;
-            // What is committed in the same script is a group's own: its ids were made for it, and its scopes were read in this transaction.
-            if then == Then::Stay {
-                expect_all("an episode of another scope", changed[EPISODES], episodes)?;
-                expect_all("a scope's row", changed[REVISIONS], revisions)?;
-            }
-            if left <= SIZES[size] {
-                return Ok(());
-            }
-        }
-    }
-
-    /// For how many exchanges a script would need room.
-    fn exchanges(&self) -> usize {
-        let episodes = self.episodes.len().div_ceil(TABLES[EPISODES].rows);
-        let others = [self.turns.len(), self.shown.len(), self.waiting.len(), self.revisions.len(), self.usage.len()];
-        others.into_iter().fold(episodes, usize::max)
-    }
-
-    /// Binds the next rows to a script for `size` exchanges.
-    fn bind(&mut self, sql: &'static str, size: usize) -> Bound {
-        let mut bound = sqlx::query(sql);
-        for rows in [&mut self.waiting, &mut self.shown] {
-            bound = fill(bound, rows, size, 4, |bound, (exchange, scope, at, body)| {
-                bound.bind(exchange.to_string()).bind(scope).bind(at.0).bind(body)
-            });
-        }
-        bound = fill(bound, &mut self.turns, size, 6, |bound, turn| {
-            let (scope, prefix) = turn.place;
-            bound
-                .bind(scope)
-                .bind(prefix.to_vec())
-                .bind(turn.revision)
-                .bind(turn.learned_at.map(|at| at.0))
-                .bind(turn.expires_at.0)
-                .bind(turn.body)
-        });
-        bound = fill(bound, &mut self.episodes, size * TABLES[EPISODES].rows, 8, |bound, (scope, row)| {
-            bound
-                .bind(row.id.to_string())
-                .bind(scope)
-                .bind(row.session)
-                .bind(row.status)
-                .bind(row.body)
-                .bind(row.uses)
-                .bind(row.last_used_at.map(|at| at.0))
-                .bind(row.retired_facts)
-        });
-        bound = fill(bound, &mut self.revisions, size, 2, |bound, (scope, revision)| bound.bind(scope).bind(revision));
-        fill(bound, &mut self.usage, size, usage::N_COLUMNS, |bound, row| usage::bind(bound, &row))
+            Tx::Sqlite(tx) => sqlite::write(tx, self, last).await?,
+            Tx::Script(open) => sqlite::write(open.conn(), self, last).await?,
+        };
+        mark(conn, marks).await?;
+        Ok(done)
     }
 }
 
-/// Binds the first rows, and leaves the rest of `room` rows empty.
-fn fill<T>(
-    mut bound: Bound,
-    rows: &mut Vec<T>,
-    room: usize,
-    columns: usize,
-    bind: impl Fn(Bound, T) -> Bound,
-) -> Bound {
-    let taken = rows.len().min(room);
-    for row in rows.drain(..taken) {
-        bound = bind(bound, row);
+/// Of rows of the same name only the last one stays: a statement sets each row once.
+fn keep_last<T, K: Hash + Eq>(rows: &mut Vec<T>, name: impl Fn(&T) -> K) {
+    let mut names = HashSet::with_capacity(rows.len());
+    if rows.iter().all(|row| names.insert(name(row))) {
+        return;
     }
-    for _ in 0..(room - taken) * columns {
-        bound = bound.bind(None::<i64>);
+    names.clear();
+    rows.reverse();
+    rows.retain(|row| names.insert(name(row)));
+    rows.reverse();
+}
+
+/// Marks episodes with the retired facts that they mention.
+async fn mark(conn: &mut Tx, marks: HashMap<(i64, EpisodeId), Vec<FactId>>) -> Result<(), StoreError> {
+    let mut by_scope: HashMap<i64, HashMap<EpisodeId, Vec<FactId>>> = HashMap::new();
+    for ((scope, episode), facts) in marks {
+        by_scope.entry(scope).or_default().insert(episode, facts);
     }
-    bound
+    for (scope, marks) in by_scope {
+        let ids: Vec<EpisodeId> = marks.keys().copied().collect();
+        let add = |episode, known: &mut Vec<FactId>| {
+            let before = known.len();
+            for fact in marks.get(&episode).into_iter().flatten() {
+                if !known.contains(fact) {
+                    known.push(*fact);
+                }
+            }
+            known.len() > before
+        };
+        mark_each(conn, scope, &ids, add).await?;
+    }
+    Ok(())
 }
 
 /// Runs a statement over rows whose bodies stand among `bodies`; returns how many it changed.
 async fn put<T: serde::Serialize>(
-    conn: &mut SqliteConnection,
-    sql: &'static str,
+    conn: &mut Tx,
+    sql: &'static Sql,
     doing: &'static str,
     data: &[T],
     bodies: &Bodies,
@@ -413,25 +327,25 @@ async fn put<T: serde::Serialize>(
     if data.is_empty() {
         return Ok(0);
     }
-    let query = sqlx::query(sql).bind(rows(data)).bind(&bodies.0[..]);
+    let query = query(sql).bind(rows(data)).bind(&bodies.0[..]);
     Ok(query.execute(conn).await.map_err(driver(doing))?.rows_affected())
 }
 
 /// Runs a statement over rows; returns how many it changed.
 pub(super) async fn execute<T: serde::Serialize>(
-    conn: &mut SqliteConnection,
-    sql: &'static str,
+    conn: &mut Tx,
+    sql: &'static Sql,
     doing: &'static str,
     data: &[T],
 ) -> Result<u64, StoreError> {
     if data.is_empty() {
         return Ok(0);
     }
-    let done = sqlx::query(sql).bind(rows(data)).execute(conn).await.map_err(driver(doing))?;
+    let done = query(sql).bind(rows(data)).execute(conn).await.map_err(driver(doing))?;
     Ok(done.rows_affected())
 }
 
-fn expect_all(what: &str, changed: u64, rows: usize) -> Result<(), StoreError> {
+pub(super) fn expect_all(what: &str, changed: u64, rows: usize) -> Result<(), StoreError> {
     if changed == rows as u64 { Ok(()) } else { Err(StoreError::Conflict { what: what.to_owned() }) }
 }
 

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::base::ManualClock;
 use crate::memory::Sensitivity;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{Store, TargetStore};
 use crate::telemetry::Metrics;
 use crate::tokens::{ModelTable, PriceChanges};
@@ -161,7 +161,7 @@ fn a_window_that_cannot_be_is_not_believed() {
     assert_eq!(learned.known(&target, NOW).window, None);
 }
 
-async fn kept(learned: &Learned, store: &Arc<SqliteStore>) {
+async fn kept(learned: &Learned, store: &Arc<SqlStore>) {
     let halt = CancellationToken::new();
     halt.cancel();
     keep(learned.clone(), Arc::clone(store) as Arc<dyn Store>, Arc::new(ManualClock::new(NOW)), halt).await;
@@ -169,7 +169,7 @@ async fn kept(learned: &Learned, store: &Arc<SqliteStore>) {
 
 #[tokio::test]
 async fn what_was_learned_survives_a_restart_and_reaches_other_replicas() {
-    let store = Arc::new(SqliteStore::open(SqliteOptions::default()).await.unwrap());
+    let store = Arc::new(SqlStore::sqlite(SqliteOptions::default()).await.unwrap());
     let target = target("some-model", None);
     let (one, two) = (learned(), learned());
     twenty(&one, &target);
@@ -192,7 +192,7 @@ async fn what_was_learned_survives_a_restart_and_reaches_other_replicas() {
 
 #[tokio::test]
 async fn a_write_that_lost_a_race_is_made_again() {
-    let store = Arc::new(SqliteStore::open(SqliteOptions::default()).await.unwrap());
+    let store = Arc::new(SqlStore::sqlite(SqliteOptions::default()).await.unwrap());
     let target = target("some-model", None);
     let (one, two) = (learned(), learned());
     twenty(&one, &target);

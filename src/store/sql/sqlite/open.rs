@@ -7,24 +7,28 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection, SqliteConnection};
 
-use super::error::driver;
+use super::super::error::driver;
+use super::super::scope::{READ_SECRET, TOMBSTONE_SALT, secret};
+use super::super::text::Dialect;
 use super::presence::announce;
-use super::{Durability, SqliteOptions, SqliteStore};
+use super::{Durability, File, SqliteOptions};
 use crate::store::StoreError;
+use crate::store::sql::session::Pool;
+use crate::store::sql::{Backend, SqlStore};
 
 /// The schema, step by step. A step that was released is never changed again; `PRAGMA user_version` counts them.
 const MIGRATIONS: &[&str] = &[
-    include_str!("../../../migrations/sqlite/0001_records.sql"),
-    include_str!("../../../migrations/sqlite/0002_turns.sql"),
-    include_str!("../../../migrations/sqlite/0003_targets.sql"),
-    include_str!("../../../migrations/sqlite/0004_windows.sql"),
-    include_str!("../../../migrations/sqlite/0005_digests.sql"),
-    include_str!("../../../migrations/sqlite/0006_changes.sql"),
-    include_str!("../../../migrations/sqlite/0010_keys.sql"),
-    include_str!("../../../migrations/sqlite/0011_vectors.sql"),
-    include_str!("../../../migrations/sqlite/0012_knowledge.sql"),
-    include_str!("../../../migrations/sqlite/0013_usage.sql"),
-    include_str!("../../../migrations/sqlite/0014_budgets.sql"),
+    include_str!("../../../../migrations/sqlite/0001_records.sql"),
+    include_str!("../../../../migrations/sqlite/0002_turns.sql"),
+    include_str!("../../../../migrations/sqlite/0003_targets.sql"),
+    include_str!("../../../../migrations/sqlite/0004_windows.sql"),
+    include_str!("../../../../migrations/sqlite/0005_digests.sql"),
+    include_str!("../../../../migrations/sqlite/0006_changes.sql"),
+    include_str!("../../../../migrations/sqlite/0010_keys.sql"),
+    include_str!("../../../../migrations/sqlite/0011_vectors.sql"),
+    include_str!("../../../../migrations/sqlite/0012_knowledge.sql"),
+    include_str!("../../../../migrations/sqlite/0013_usage.sql"),
+    include_str!("../../../../migrations/sqlite/0014_budgets.sql"),
 ];
 
 /// How long a caller waits for a free connection.
@@ -40,48 +44,39 @@ const END_LEASES: &str = "UPDATE outbox SET owner = NULL, lease_until = NULL WHE
 
 const END_VECTOR_LEASES: &str = "UPDATE generations SET owner = NULL, lease_until = NULL WHERE owner IS NOT NULL";
 
-/// The salt of the tombstones.
-const TOMBSTONE_SALT: &str = "tombstones";
-
 const FRESH_SECRET: &str =
     "INSERT INTO secrets (name, value) VALUES (?1, randomblob(32)) ON CONFLICT (name) DO NOTHING";
 
-const READ_SECRET: &str = "SELECT value FROM secrets WHERE name = ?1";
-
-impl SqliteStore {
-    /// Opens a database, and brings its schema up to date.
-    ///
-    /// # Errors
-    /// [`StoreError::Unusable`] for a damaged file, a file that is no database, and one of a newer version;
-    /// [`StoreError::Unavailable`] for one that is locked, read-only or cannot be opened.
-    pub async fn open(options: SqliteOptions) -> Result<Self, StoreError> {
-        let in_memory = options.path.is_none();
-        let write = writer(&options).await?;
-        let (presence, alone) = options.path.as_deref().map_or((None, true), announce);
-        let salt = {
-            let mut conn = write.acquire().await.map_err(driver("open the database"))?;
-            migrate(&mut conn).await?;
-            if alone {
-                for sql in [END_LEASES, END_VECTOR_LEASES] {
-                    sqlx::query(sql).execute(&mut *conn).await.map_err(driver("end the leases of dead processes"))?;
-                }
+/// Opens a database, and brings its schema up to date.
+pub(in crate::store::sql) async fn open(options: SqliteOptions) -> Result<SqlStore, StoreError> {
+    let in_memory = options.path.is_none();
+    let write = writer(&options).await?;
+    let (presence, alone) = options.path.as_deref().map_or((None, true), announce);
+    let salt = {
+        let mut conn = write.acquire().await.map_err(driver("open the database"))?;
+        migrate(&mut conn).await?;
+        if alone {
+            for sql in [END_LEASES, END_VECTOR_LEASES] {
+                sqlx::query(sql).execute(&mut *conn).await.map_err(driver("end the leases of dead processes"))?;
             }
-            salt(&mut conn).await?
-        };
-        // A database in memory belongs to its connection: readers share it.
-        let read = if in_memory { write.clone() } else { readers(&options) };
-        let maintenance = if in_memory { write.clone() } else { maintainer(&options) };
-        Ok(Self {
-            write,
-            read,
+        }
+        salt(&mut conn).await?
+    };
+    // A database in memory belongs to its connection: readers share it.
+    let read = if in_memory { write.clone() } else { readers(&options) };
+    let maintenance = if in_memory { write.clone() } else { maintainer(&options) };
+    Ok(SqlStore {
+        write: Pool::Sqlite(write),
+        read: Pool::Sqlite(read),
+        salt,
+        backend: Backend::Sqlite(File {
             maintenance,
-            salt,
             checkpoint_wait: CHECKPOINT_WAIT,
             rewrite_below_bytes: options.rewrite_below_bytes,
             in_memory,
             _presence: presence.map(Arc::new),
-        })
-    }
+        }),
+    })
 }
 
 /// Pages of 4 KiB that the log may have before it is folded in: what is written again and again meanwhile is folded in once.
@@ -170,20 +165,10 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
 
 async fn salt(conn: &mut SqliteConnection) -> Result<[u8; 32], StoreError> {
     sqlx::query(FRESH_SECRET).bind(TOMBSTONE_SALT).execute(&mut *conn).await.map_err(driver("make a salt"))?;
-    let value: Vec<u8> = sqlx::query_scalar(READ_SECRET)
+    let value: Vec<u8> = sqlx::query_scalar(READ_SECRET.of(Dialect::Sqlite))
         .bind(TOMBSTONE_SALT)
         .fetch_one(&mut *conn)
         .await
         .map_err(driver("read a salt"))?;
     secret(TOMBSTONE_SALT, &value)
-}
-
-/// Reads the 32 bytes of a secret.
-pub(super) fn secret(name: &str, value: &[u8]) -> Result<[u8; 32], StoreError> {
-    value.try_into().map_err(|_| StoreError::Inconsistent {
-        table: "secrets",
-        column: "value",
-        id: name.to_owned(),
-        problem: format!("{} bytes instead of 32", value.len()),
-    })
 }

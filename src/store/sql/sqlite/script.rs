@@ -11,55 +11,61 @@ use std::fmt::Write as _;
 use futures_util::TryStreamExt;
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
-use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteRow};
+use sqlx::sqlite::{Sqlite, SqliteArguments, SqlitePool, SqliteRow};
 use sqlx::{Either, Executor, SqliteConnection};
 
-use super::SqliteStore;
-use super::error::driver;
 use crate::store::StoreError;
+use crate::store::sql::error::driver;
+use crate::store::sql::query::Value;
 
 /// A script with the values bound so far.
-pub(super) type Bound = Query<'static, Sqlite, SqliteArguments>;
+pub(in crate::store::sql) type Bound = Query<'static, Sqlite, SqliteArguments>;
 
 /// A transaction that a script opened. Dropped before it was committed it takes its connection with it, which undoes it.
-pub(super) struct Open {
+pub(in crate::store::sql) struct Open {
     conn: PoolConnection<Sqlite>,
     in_memory: bool,
     committed: bool,
 }
 
-impl SqliteStore {
-    /// Runs a script that begins a transaction; returns it with the rows that the script selected.
-    pub(super) async fn begin_script(
-        &self,
-        script: Bound,
-        doing: &'static str,
-    ) -> Result<(Open, Vec<SqliteRow>), StoreError> {
-        let conn = self.write.acquire().await.map_err(driver(doing))?;
-        let mut open = Open { conn, in_memory: self.in_memory, committed: false };
-        match script.fetch_all(&mut *open.conn).await {
-            Ok(rows) => Ok((open, rows)),
-            Err(error) => {
-                open.undo().await;
-                Err(driver(doing)(error))
-            }
+/// Runs a script that begins a transaction; returns it with the rows that the script selected.
+pub(in crate::store::sql) async fn begin_script(
+    pool: &SqlitePool,
+    script: Bound,
+    doing: &'static str,
+    in_memory: bool,
+) -> Result<(Open, Vec<SqliteRow>), StoreError> {
+    let conn = pool.acquire().await.map_err(driver(doing))?;
+    let mut open = Open { conn, in_memory, committed: false };
+    match script.fetch_all(&mut *open.conn).await {
+        Ok(rows) => Ok((open, rows)),
+        Err(error) => {
+            open.undo().await;
+            Err(driver(doing)(error))
         }
     }
 }
 
 impl Open {
     /// The connection, to do more in the same transaction. When that fails, [`Open::undo`] it.
-    pub(super) fn conn(&mut self) -> &mut SqliteConnection {
+    pub(in crate::store::sql) fn conn(&mut self) -> &mut SqliteConnection {
         &mut self.conn
     }
 
     /// Says that a script committed it.
-    pub(super) fn committed(mut self) {
+    pub(in crate::store::sql) fn committed(mut self) {
         self.committed = true;
     }
 
+    /// Commits it.
+    pub(in crate::store::sql) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql("COMMIT").execute(&mut *self.conn).await?;
+        self.committed = true;
+        Ok(())
+    }
+
     /// Undoes what was done.
-    pub(super) async fn undo(mut self) {
+    pub(in crate::store::sql) async fn undo(mut self) {
         // Fails where the script did not come as far as to begin; then the connection is made anew, which is as good.
         self.committed = sqlx::raw_sql("ROLLBACK").execute(&mut *self.conn).await.is_ok();
     }
@@ -75,7 +81,7 @@ impl Drop for Open {
 }
 
 /// Runs a script; returns how many rows each of its statements changed (for one that changes nothing by its nature, any number).
-pub(super) async fn run(
+pub(in crate::store::sql) async fn run(
     conn: &mut SqliteConnection,
     script: Bound,
     doing: &'static str,
@@ -91,19 +97,19 @@ pub(super) async fn run(
 
 /// How a table takes up to a fixed number of rows in one statement.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::store::sql) struct Table {
     /// `INSERT INTO … SELECT …`, up to the rows, which are called `column1`, `column2`, …
-    pub(super) head: &'static str,
+    pub(in crate::store::sql) head: &'static str,
     /// How many columns a row has.
-    pub(super) columns: usize,
+    pub(in crate::store::sql) columns: usize,
     /// Rows for each exchange that the script has room for.
-    pub(super) rows: usize,
+    pub(in crate::store::sql) rows: usize,
     /// What stands behind the rows.
-    pub(super) tail: &'static str,
+    pub(in crate::store::sql) tail: &'static str,
 }
 
 /// Writes a script that takes rows of several tables: for `size` exchanges, unused rows left empty.
-pub(super) fn script(tables: &[Table], size: usize, end: &str) -> String {
+pub(in crate::store::sql) fn script(tables: &[Table], size: usize, end: &str) -> String {
     let mut sql = String::new();
     for table in tables {
         let row = format!("({})", vec!["?"; table.columns].join(","));
@@ -112,4 +118,15 @@ pub(super) fn script(tables: &[Table], size: usize, end: &str) -> String {
             .expect("a string takes all that is written to it");
     }
     sql + end
+}
+
+/// Binds a value to a script.
+pub(in crate::store::sql) fn bind_value(bound: Bound, value: Value) -> Bound {
+    match value {
+        Value::Int(n) => bound.bind(n),
+        Value::Bool(is) => bound.bind(is),
+        Value::Text(text) => bound.bind(text),
+        Value::Json(json) => bound.bind(json),
+        Value::Bytes(bytes) => bound.bind(bytes),
+    }
 }

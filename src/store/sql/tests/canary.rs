@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{open, options};
+use super::super::Backend;
+use super::{open, options, pool};
 use crate::base::{EpisodeId, ExchangeId, FactId, Random, SeededRandom};
 use crate::embed::Generation;
 use crate::memory::{Scope, Speaker};
 use crate::store::contract::fixtures::*;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{
     EpisodeStore, ExchangeStore, FactStore, JobFailure, LearnOutcome, NewVector, OutboxStore, ProposalStatus,
     ScopeStore, VectorStore,
@@ -48,12 +49,13 @@ async fn after_an_erasure_no_file_holds_a_word_of_it() {
 async fn an_erasure_that_a_reader_holds_up_says_that_it_is_not_complete() {
     let folder = TempDir::new().unwrap();
     let mut store = open(&folder).await;
-    store.checkpoint_wait = Duration::ZERO;
+    let Backend::Sqlite(file) = &mut store.backend else { unreachable!("opened as a file") };
+    file.checkpoint_wait = Duration::ZERO;
     let victim = scope("ann");
     fill(&store, &victim, 1, CANARY).await;
     // Another process, in the middle of reading an older state.
-    let other = SqliteStore::open(options(&folder)).await.unwrap();
-    let mut reading = other.read.begin().await.unwrap();
+    let other = SqlStore::sqlite(options(&folder)).await.unwrap();
+    let mut reading = pool(&other).begin().await.unwrap();
     let _: i64 = sqlx::query_scalar("SELECT count(*) FROM facts").fetch_one(&mut *reading).await.unwrap();
     assert!(!store.erase(&victim, NOW).await.unwrap().complete);
     reading.rollback().await.unwrap();
@@ -64,14 +66,14 @@ async fn an_erasure_that_a_reader_holds_up_says_that_it_is_not_complete() {
 #[tokio::test]
 async fn an_erasure_in_a_database_too_large_to_rewrite_says_that_it_is_not_complete() {
     let folder = TempDir::new().unwrap();
-    let store = SqliteStore::open(SqliteOptions { rewrite_below_bytes: 0, ..options(&folder) }).await.unwrap();
+    let store = SqlStore::sqlite(SqliteOptions { rewrite_below_bytes: 0, ..options(&folder) }).await.unwrap();
     fill(&store, &scope("ann"), 1, CANARY).await;
     let erased = store.erase(&scope("ann"), NOW).await.unwrap();
     assert!(!erased.complete && erased.counts["facts"] > 0);
 }
 
 /// Puts a word everywhere that words go, with some of it learned, given up and deleted.
-async fn fill(store: &SqliteStore, scope: &Scope, round: u128, word: &str) {
+async fn fill(store: &SqlStore, scope: &Scope, round: u128, word: &str) {
     let base = round * 1000;
     let text = |what: &str| format!("{word} {what} {}", "and so on ".repeat((round as usize * 37) % 90));
     let group: Vec<_> = (0..40)
@@ -134,12 +136,7 @@ async fn fill(store: &SqliteStore, scope: &Scope, round: u128, word: &str) {
 }
 
 /// Vectors of two generations. They are bytes to a store; here they are words, so that they can be looked for.
-async fn put_vectors(
-    store: &SqliteStore,
-    scope: &Scope,
-    episodes: impl Iterator<Item = EpisodeId> + Clone,
-    body: &str,
-) {
+async fn put_vectors(store: &SqlStore, scope: &Scope, episodes: impl Iterator<Item = EpisodeId> + Clone, body: &str) {
     for model in ["one", "two"] {
         let generation = Generation {
             model: model.to_owned(),
@@ -159,7 +156,7 @@ async fn put_vectors(
 
 /// Puts and deletes episodes of two scopes in no order. Where pages merge, SQLite leaves copies of moved rows behind,
 /// which `secure_delete` does not overwrite: without a rewrite of the file the test fails here.
-async fn churn(store: &SqliteStore, scopes: &[&Scope; 2]) {
+async fn churn(store: &SqlStore, scopes: &[&Scope; 2]) {
     let random = SeededRandom::new(7);
     for _ in 0..30 {
         for (scope, word) in scopes.iter().zip([CANARY, "bystander"]) {
@@ -173,7 +170,7 @@ async fn churn(store: &SqliteStore, scopes: &[&Scope; 2]) {
         }
         let thinned = sqlx::query("DELETE FROM episodes WHERE abs(rowid * 2654435761 + ?1) % 10 < 2")
             .bind(random.next_u64() as i64 >> 32);
-        thinned.execute(&store.write).await.unwrap();
+        thinned.execute(pool(store)).await.unwrap();
     }
 }
 

@@ -1,0 +1,40 @@
+//! What only PostgreSQL has: connecting, and writing groups as many rows a statement.
+
+mod open;
+mod write;
+
+use std::time::Duration;
+
+use crate::base::Secret;
+
+pub(super) use open::open;
+pub(super) use write::write;
+
+/// How a database is connected to.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with libpq's parameters behind it (`?sslmode=verify-full&sslrootcert=…`).
+    pub url: Secret,
+    /// Most connections of this process.
+    pub connections: u32,
+    /// How long a caller waits for a free connection, or for a new one.
+    pub acquire_timeout: Duration,
+    /// After so long the server gives a statement up.
+    pub statement_timeout: Duration,
+    /// After so long it gives up waiting for another transaction.
+    pub lock_timeout: Duration,
+}
+
+impl PostgresOptions {
+    /// Options for an address, all else by default.
+    #[must_use]
+    pub fn url(url: impl Into<Secret>) -> Self {
+        Self {
+            url: url.into(),
+            connections: 16,
+            acquire_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(10),
+        }
+    }
+}
