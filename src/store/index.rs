@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::{ScopeKey, StoreError};
 use crate::base::{EpisodeId, Time};
 use crate::memory::{Scope, Sensitivity, Speaker};
 
@@ -20,7 +20,7 @@ pub trait VectorIndex: Send + Sync {
     /// What it is called in logs, metrics and receipts: `qdrant`, `pgvector`.
     fn engine(&self) -> &'static str;
 
-    /// Makes what a generation needs where it is missing; processes may do so at once.
+    /// Makes what a generation needs where it is missing; processes may do so at once. Of dimension 0: its points have words alone.
     ///
     /// # Errors
     /// [`StoreError::Unusable`] where there is one of another dimension, or the server lacks what is needed.
@@ -35,8 +35,9 @@ pub trait VectorIndex: Send + Sync {
     /// Removes the points of episodes, in every generation.
     async fn remove(&self, scope: &Scope, episodes: &[EpisodeId]) -> Result<(), StoreError>;
 
-    /// Removes all points of a scope, in every generation; returns how many there were.
-    async fn erase(&self, scope: &Scope) -> Result<u64, StoreError>;
+    /// Removes all points of a scope of a tenant, in every generation; returns how many there were. By the key alone: of a subject that was
+    /// erased no name is kept by which it could be asked for again.
+    async fn erase(&self, tenant: &str, scope: ScopeKey) -> Result<u64, StoreError>;
 
     /// Finds points of a scope: the nearest ones, and those with the heaviest terms in common.
     async fn search(&self, generation: &str, query: &IndexQuery<'_>) -> Result<IndexHits, StoreError>;
@@ -75,7 +76,8 @@ pub struct IndexPoint {
     pub at: Time,
     /// How private it is.
     pub sensitivity: Sensitivity,
-    /// Its vector, as it is compared (what all texts have in common is taken out); of any length but zero.
+    /// Its vector, as it is compared (what all texts have in common is taken out); of any length but zero. Empty: it has none, and is found by
+    /// its terms alone.
     pub vector: Vec<f32>,
     /// Its terms with their weights by BM25, without how rare they are; each once.
     pub terms: Vec<WeightedTerm>,

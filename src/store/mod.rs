@@ -13,6 +13,8 @@ mod error;
 mod index;
 mod knowledge;
 pub mod sql;
+mod scope_key;
+pub mod sqlite;
 mod types;
 mod unreachable;
 mod upkeep;
@@ -26,6 +28,7 @@ pub use budgets::{BudgetStore, BudgetTotal, BudgetUse};
 pub use error::StoreError;
 pub use index::{IndexHits, IndexPoint, IndexQuery, VectorIndex, WeightedTerm};
 pub use knowledge::{KnowledgeStore, PutDocument, Shelf, ShelfLimits};
+pub use scope_key::ScopeKey;
 pub use types::{
     Claim, Claimed, Cut, Depth, EpisodeFilter, Erased, FactFilter, Finished, HandedOut, JobFailure, KeyHash,
     LearnOutcome, Learned, Page, Proposal, ProposalStatus, ScopeState, Settled, Shown, Signal, StateKey, StoredKey,

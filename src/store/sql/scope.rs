@@ -13,7 +13,7 @@ use super::text::Sql;
 use super::{SqlStore, tombstone};
 use crate::base::Time;
 use crate::memory::Scope;
-use crate::store::{Erased, ScopeState, ScopeStore, StoreError};
+use crate::store::{Erased, ScopeKey, ScopeState, ScopeStore, StoreError};
 
 /// A row of `scopes`.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +23,9 @@ pub(super) struct ScopeRow {
     pub(super) epoch: i64,
 }
 
-/// A scope's three names as one key. Lengths first: no two scopes write alike.
+/// A scope's three names as one key.
 pub(super) fn key(scope: &Scope) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    for name in [&scope.tenant, &scope.namespace, &scope.subject] {
-        hasher.update(&(name.len() as u64).to_le_bytes());
-        hasher.update(name.as_bytes());
-    }
-    *hasher.finalize().as_bytes()
+    ScopeKey::of(scope).0
 }
 
 static ENSURE: Sql = Sql::new(
