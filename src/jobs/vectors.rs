@@ -352,13 +352,13 @@ impl Vectors {
     async fn make(&self, using: &mut Using, mut due: Vec<DueEpisode>, cursor: Option<i64>) -> Result<bool, Failure> {
         let id = using.record.id.clone();
         let all = due.len();
-        due.retain(|episode| episode.sensitivity <= self.config.max_sensitivity);
+        due.retain(|due| due.episode.sensitivity <= self.config.max_sensitivity);
         self.metrics.vectors.add(VectorOutcome::Private, (all - due.len()) as u64);
         let (empty, damaged) = (due.len(), due.iter().filter(|episode| episode.vector.is_some()).count());
-        due.retain(|episode| !episode.text.trim().is_empty());
+        due.retain(|due| !due.episode.text.trim().is_empty());
         let empty = empty - due.len();
         self.metrics.vectors.add(VectorOutcome::Replaced, damaged as u64);
-        let texts: Vec<&str> = due.iter().map(|episode| episode.text.as_str()).collect();
+        let texts: Vec<&str> = due.iter().map(|due| due.episode.text.as_str()).collect();
         let vectors = match texts.as_slice() {
             [] => Vec::new(),
             texts => self.renewing(using, self.embedder.embed_each(Side::Document, texts)).await?,
@@ -368,15 +368,15 @@ impl Vectors {
         }
         let mut made = Vec::with_capacity(due.len());
         let mut by_scope: HashMap<Scope, Vec<(EpisodeId, Packed)>> = HashMap::new();
-        for (episode, vector) in due.iter().zip(vectors) {
+        for (DueEpisode { scope, episode, .. }, vector) in due.iter().zip(vectors) {
             let Some(vector) = vector else { continue };
             if u32::try_from(vector.len()).ok() != using.generation.dimension {
                 return Err(EmbedError::Unusable("a vector of another dimension".to_owned()).into());
             }
             let Some(packed) = Packed::of(&vector) else { continue };
             let body = packed.seal(&id, &episode.text);
-            made.push(NewVector { scope: episode.scope.clone(), episode: episode.id, body });
-            by_scope.entry(episode.scope.clone()).or_default().push((episode.id, packed));
+            made.push(NewVector { scope: scope.clone(), episode: episode.id, body });
+            by_scope.entry(scope.clone()).or_default().push((episode.id, packed));
         }
         if !self.store.put_vectors(&id, &self.config.owner, &made, cursor).await? {
             return Ok(false);
@@ -444,8 +444,8 @@ impl Vectors {
         let id = using.record.id.clone();
         let (found, mut missing) = opened(self.store.vectors_of(scope, &id, ids).await?, &id);
         self.host.embedded(scope, &id, &found);
-        missing.retain(|episode| episode.sensitivity <= self.config.max_sensitivity);
-        let still: Vec<EpisodeId> = missing.iter().map(|episode| episode.id).collect();
+        missing.retain(|due| due.episode.sensitivity <= self.config.max_sensitivity);
+        let still: Vec<EpisodeId> = missing.iter().map(|due| due.episode.id).collect();
         if still.is_empty() || (using.leads && self.make(using, missing, None).await?) {
             return Ok(Vec::new());
         }
@@ -495,10 +495,10 @@ impl Vectors {
 /// Vectors that hold, and episodes that have none such.
 fn opened(episodes: Vec<DueEpisode>, generation: &str) -> (Vec<(EpisodeId, Packed)>, Vec<DueEpisode>) {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
-    for episode in episodes {
-        match episode.vector.as_deref().and_then(|vector| Packed::open(vector, generation, &episode.text)) {
-            Some(packed) => found.push((episode.id, packed)),
-            None => missing.push(episode),
+    for due in episodes {
+        match due.vector.as_deref().and_then(|vector| Packed::open(vector, generation, &due.episode.text)) {
+            Some(packed) => found.push((due.episode.id, packed)),
+            None => missing.push(due),
         }
     }
     (found, missing)

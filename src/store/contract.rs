@@ -82,6 +82,7 @@ macro_rules! contract_suite {
                     revisions_grow_by_one_with_each_change }
             episodes { an_episode_comes_back_as_it_was_put
                        episodes_are_listed_in_order_by_page_and_filter
+                       episodes_are_read_by_their_ids_within_a_scope
                        a_use_is_counted_without_a_new_revision
                        a_deleted_episode_leaves_a_tombstone
                        marks_are_put_on_and_taken_off
@@ -157,6 +158,7 @@ macro_rules! contract_suite {
                       the_making_of_vectors_is_leased_to_one_at_a_time
                       what_is_due_comes_in_order_and_from_where_it_was_left
                       what_was_changed_since_comes_again_with_its_old_vector
+                      what_went_comes_in_the_same_order
                       vectors_are_read_by_scope_and_generation
                       a_vector_of_an_episode_that_is_gone_is_not_kept
                       whoever_lost_the_lease_stores_nothing

@@ -159,6 +159,9 @@ pub trait EpisodeStore: Send + Sync {
     /// Returns one episode of the scope.
     async fn episode(&self, scope: &Scope, id: EpisodeId) -> Result<Option<Episode>, StoreError>;
 
+    /// Returns those of these episodes that the scope has, of any status, in order of id.
+    async fn episodes_of(&self, scope: &Scope, ids: &[EpisodeId]) -> Result<Vec<Episode>, StoreError>;
+
     /// Adds or replaces episodes that did not come from an exchange (API, import); returns the scope's new revision.
     async fn put_episodes(&self, scope: &Scope, episodes: &[Episode]) -> Result<i64, StoreError>;
 

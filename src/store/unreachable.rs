@@ -107,6 +107,10 @@ impl EpisodeStore for Unreachable {
         self.unavailable()
     }
 
+    async fn episodes_of(&self, _: &Scope, _: &[EpisodeId]) -> Result<Vec<Episode>, StoreError> {
+        self.unavailable()
+    }
+
     async fn put_episodes(&self, _: &Scope, _: &[Episode]) -> Result<i64, StoreError> {
         self.unavailable()
     }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::{ScopeKey, StoreError};
 use crate::base::{EpisodeId, Time};
 use crate::embed::Generation;
-use crate::memory::{Scope, Sensitivity};
+use crate::memory::{Episode, Scope};
 
 /// Vectors, and how far the making of them is.
 ///
@@ -29,8 +29,8 @@ pub trait VectorStore: Send + Sync {
     /// Keeps what the vectors of a generation are measured by, and their dimension.
     async fn set_background(&self, id: &str, dimension: u32, background: &[u8]) -> Result<(), StoreError>;
 
-    /// Lists active episodes that were added or changed behind `cursor`, of all scopes, at most `limit`, in the order in which that was
-    /// committed. One that cannot be read is passed over, since all others would wait for it for good.
+    /// Lists active episodes that were added or changed behind `cursor`, of all scopes, and what went there, at most `limit` of all, in the
+    /// order in which that was committed. One that cannot be read is passed over, since all others would wait for it for good.
     async fn due_episodes(&self, id: &str, cursor: i64, limit: u32) -> Result<Due, StoreError>;
 
     /// How many episodes were added or changed behind `cursor`; counted up to `limit`.
@@ -105,6 +105,10 @@ pub enum GenerationState {
 pub struct Due {
     /// The episodes, with the vectors that some may have already.
     pub episodes: Vec<DueEpisode>,
+    /// Episodes that were deleted or put aside. None of them is among `episodes`.
+    pub gone: Vec<(Scope, EpisodeId)>,
+    /// Scopes that were erased, by tenant and key. Of these, `episodes` are newer than that.
+    pub erased: Vec<(String, ScopeKey)>,
     /// Where to go on behind.
     pub cursor: i64,
     /// How many cannot be read, and were passed over.
@@ -114,16 +118,12 @@ pub struct Due {
 }
 
 /// An episode to be embedded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DueEpisode {
     /// Whose it is.
     pub scope: Scope,
     /// The episode.
-    pub id: EpisodeId,
-    /// What it says.
-    pub text: String,
-    /// How private that is: not every embedder may see it.
-    pub sensitivity: Sensitivity,
+    pub episode: Episode,
     /// The vector that is kept for it; of another text, or damaged, perhaps.
     pub vector: Option<Vec<u8>>,
 }

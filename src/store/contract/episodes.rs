@@ -45,6 +45,19 @@ pub(crate) async fn episodes_are_listed_in_order_by_page_and_filter(store: &dyn 
     assert_eq!(list(session, Page::first(9)).await, [1, 3]);
 }
 
+pub(crate) async fn episodes_are_read_by_their_ids_within_a_scope(store: &dyn Store) {
+    let (ann, bob) = (scope("ann"), scope("bob"));
+    let mut aside = episode(3, Speaker::User, "put aside");
+    aside.status = EpisodeStatus::Archived;
+    let told = [episode(1, Speaker::User, "one"), episode(2, Speaker::Assistant, "two"), aside.clone()];
+    store.put_episodes(&ann, &told).await.unwrap();
+    store.put_episodes(&bob, &[episode(9, Speaker::User, "nine")]).await.unwrap();
+    let ids = [3, 9, 1, 7, 1].map(EpisodeId);
+    assert_eq!(store.episodes_of(&ann, &ids).await.unwrap(), [told[0].clone(), aside]);
+    assert!(store.episodes_of(&ann, &[]).await.unwrap().is_empty());
+    assert!(store.episodes_of(&scope("nobody"), &ids).await.unwrap().is_empty());
+}
+
 pub(crate) async fn a_use_is_counted_without_a_new_revision(store: &dyn Store) {
     let scope = scope("ann");
     store.put_episodes(&scope, &[episode(1, Speaker::User, "a"), episode(2, Speaker::User, "b")]).await.unwrap();

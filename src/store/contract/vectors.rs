@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::fixtures::{NOW, episode, scope};
 use crate::base::EpisodeId;
 use crate::embed::Generation;
-use crate::memory::{Scope, Speaker};
-use crate::store::{GenerationState, NewVector, Store};
+use crate::memory::{EpisodeStatus, Scope, Speaker};
+use crate::store::{GenerationState, NewVector, ScopeKey, Store};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -73,9 +73,9 @@ pub(crate) async fn what_is_due_comes_in_order_and_from_where_it_was_left(store:
     told(store, &scope("bob"), 11..13).await;
     let id = begun(store, "one").await;
     let first = store.due_episodes(&id, 0, 4).await.unwrap();
-    let ids = |due: &crate::store::Due| due.episodes.iter().map(|e| e.id.0).collect::<Vec<_>>();
+    let ids = |due: &crate::store::Due| due.episodes.iter().map(|e| e.episode.id.0).collect::<Vec<_>>();
     assert_eq!((ids(&first), first.is_last), (vec![1, 2, 3, 11], false));
-    assert_eq!((first.episodes[0].text.as_str(), &first.episodes[0].vector), ("episode number 1", &None));
+    assert_eq!((first.episodes[0].episode.text.as_str(), &first.episodes[0].vector), ("episode number 1", &None));
     assert_eq!((&first.episodes[0].scope, &first.episodes[3].scope), (&scope("ann"), &scope("bob")));
     assert_eq!(store.count_due(first.cursor, 100).await.unwrap(), 1);
     assert_eq!(store.count_due(0, 3).await.unwrap(), 3, "counted no further");
@@ -99,13 +99,46 @@ pub(crate) async fn what_was_changed_since_comes_again_with_its_old_vector(store
     let due = store.due_episodes(&id, cursor, 10).await.unwrap();
     assert_eq!(due.episodes.len(), 1);
     assert_eq!(
-        (due.episodes[0].text.as_str(), due.episodes[0].vector.as_deref()),
+        (due.episodes[0].episode.text.as_str(), due.episodes[0].vector.as_deref()),
         ("said otherwise", Some(&[7; 20][..]))
     );
     let known = store.vectors_of(&ann, &id, &[EpisodeId(1), EpisodeId(2), EpisodeId(9)]).await.unwrap();
-    let known: Vec<_> = known.iter().map(|e| (e.id.0, e.vector.is_some())).collect();
+    let known: Vec<_> = known.iter().map(|e| (e.episode.id.0, e.vector.is_some())).collect();
     assert_eq!(known, [(1, true), (2, false)]);
     assert!(store.vectors_of(&scope("bob"), &id, &[EpisodeId(1)]).await.unwrap().is_empty());
+}
+
+pub(crate) async fn what_went_comes_in_the_same_order(store: &dyn Store) {
+    let (ann, bob) = (scope("ann"), scope("bob"));
+    told(store, &ann, 1..5).await;
+    told(store, &bob, 11..13).await;
+    let id = begun(store, "one").await;
+    let seen = store.due_episodes(&id, 0, 100).await.unwrap().cursor;
+    let mut aside = episode(1, Speaker::User, "episode number 1");
+    aside.status = EpisodeStatus::Archived;
+    store.put_episodes(&ann, &[aside]).await.unwrap();
+    store.delete_episode(&ann, EpisodeId(2), NOW).await.unwrap();
+    store.delete_episode(&ann, EpisodeId(3), NOW).await.unwrap();
+    store.put_episodes(&ann, &[episode(3, Speaker::User, "told again")]).await.unwrap();
+    // From the beginning and from where it was left it ends in the same.
+    for cursor in [0, seen] {
+        let due = store.due_episodes(&id, cursor, 100).await.unwrap();
+        assert_eq!(due.gone, [(ann.clone(), EpisodeId(1)), (ann.clone(), EpisodeId(2))]);
+        assert!(due.erased.is_empty() && due.episodes.iter().any(|e| e.episode.text == "told again"));
+    }
+    let first = store.due_episodes(&id, seen, 1).await.unwrap();
+    assert_eq!((first.gone, first.episodes.len(), first.is_last), (vec![(ann.clone(), EpisodeId(1))], 0, false));
+    let seen = store.due_episodes(&id, seen, 100).await.unwrap().cursor;
+    store.erase(&ann, NOW).await.unwrap();
+    for cursor in [0, seen] {
+        let due = store.due_episodes(&id, cursor, 100).await.unwrap();
+        assert_eq!(due.erased, [(ann.tenant.to_string(), ScopeKey::of(&ann))]);
+        assert!(due.gone.is_empty() && due.episodes.iter().all(|e| e.scope == bob));
+    }
+    told(store, &ann, 21..22).await;
+    let due = store.due_episodes(&id, seen, 100).await.unwrap();
+    assert_eq!((due.erased.len(), due.episodes.len(), due.is_last), (1, 1, true));
+    assert!(store.due_episodes(&id, due.cursor, 100).await.unwrap().erased.is_empty(), "told once");
 }
 
 pub(crate) async fn vectors_are_read_by_scope_and_generation(store: &dyn Store) {

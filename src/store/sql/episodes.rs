@@ -30,6 +30,11 @@ static READ: Sql = Sql::new(
     WHERE e.id = ?1 AND s.key = ?2",
 );
 
+static READ_THESE: Sql = Sql::new("
+    SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM scopes s
+    JOIN episodes e ON e.scope = s.id AND e.id IN (SELECT value FROM each_text(?2))
+    WHERE s.key = ?1 ORDER BY e.id");
+
 static DELETE: Sql = Sql::new("DELETE FROM episodes WHERE id = ?1 AND scope = ?2");
 
 static TOUCH: Sql = Sql::new(
@@ -82,6 +87,20 @@ impl EpisodeStore for SqlStore {
             .await
             .map_err(driver("read an episode"))?;
         row.map(episode).transpose()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "episodes_of"))]
+    async fn episodes_of(&self, scope: &Scope, ids: &[EpisodeId]) -> Result<Vec<Episode>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found: Vec<Row> = query_as(&READ_THESE)
+            .bind(&key(scope)[..])
+            .bind(rows(ids))
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("read episodes"))?;
+        found.into_iter().map(episode).collect()
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "put_episodes"))]

@@ -14,7 +14,7 @@ use super::{SqlStore, commit};
 use crate::base::{EpisodeId, Time, millis};
 use crate::embed::Generation;
 use crate::memory::{Episode, Scope};
-use crate::store::{Due, DueEpisode, GenerationRecord, GenerationState, NewVector, StoreError, VectorStore};
+use crate::store::{Due, DueEpisode, GenerationRecord, GenerationState, NewVector, ScopeKey, StoreError, VectorStore};
 
 static USE: Sql = Sql::new(
     "
@@ -46,18 +46,19 @@ static SET_BACKGROUND: Sql = Sql::new("UPDATE generations SET dimension = ?2, ba
 
 static LAST_CHANGE: Sql = Sql::new("SELECT coalesce(max(seq), 0) FROM changes");
 
-/// In the order of the changes, whatever else the planner may think of.
-static DUE: Sql = Sql::new(
-    "
-    SELECT c.seq, s.tenant, s.namespace, s.subject, e.id, e.body, v.body
+/// In the order of the changes, whatever else the planner may think of. Of an episode that is gone, and of an erased subject, only that is told.
+static DUE: Sql = Sql::new("
+    SELECT c.seq, s.tenant, s.namespace, s.subject, s.key, c.kind, c.object,
+        CASE WHEN e.status = 'active' THEN e.body END, v.body
     FROM changes c
-    CROSS JOIN episodes e ON e.id = c.object AND e.status = 'active' AND (e.changed IS NULL OR e.changed = c.seq)
-    CROSS JOIN scopes s ON s.id = e.scope AND s.subject IS NOT NULL
+    CROSS JOIN scopes s ON s.id = c.scope
+    LEFT JOIN episodes e ON c.kind = 'episode' AND e.id = c.object AND e.scope = c.scope
     LEFT JOIN vectors v ON v.scope = e.scope AND v.episode = e.id
         AND v.generation = (SELECT number FROM generations WHERE id = ?1)
-    WHERE c.seq > ?2 AND c.seq <= ?3 AND c.kind = 'episode' AND NOT c.gone
-    ORDER BY c.seq LIMIT ?4",
-);
+    WHERE c.seq > ?2 AND c.seq <= ?3
+      AND (c.kind = 'subject' OR c.kind = 'episode' AND s.subject IS NOT NULL
+        AND CASE WHEN e.id IS NULL THEN c.gone ELSE NOT c.gone AND (e.changed IS NULL OR e.changed = c.seq) END)
+    ORDER BY c.seq LIMIT ?4");
 
 static COUNT_DUE: Sql = Sql::new(
     "
@@ -115,8 +116,8 @@ static FORGET: Sql = Sql::new("DELETE FROM generations WHERE number = ?1");
 
 type Row = (String, String, u32, String, i64, Option<Vec<u8>>, i64, Option<i64>, i64);
 
-/// Number of the change, tenant, namespace, subject, id and body of the episode, its vector.
-type DueRow = (i64, String, String, String, String, String, Option<Vec<u8>>);
+/// Number of the change, tenant, namespace, subject, the scope's key, what kind of thing changed and which, the body of the episode, its vector.
+type DueRow = (i64, String, String, Option<String>, Vec<u8>, String, String, Option<String>, Option<Vec<u8>>);
 
 fn record((id, model, dimension, state, cursor, background, started_at, ready_at, used_at): Row) -> GenerationRecord {
     GenerationRecord {
@@ -148,7 +149,7 @@ fn episode_id(id: &str) -> Result<EpisodeId, StoreError> {
 /// `None` when it cannot be read.
 fn due(scope: Scope, id: &str, body: &str, vector: Option<Vec<u8>>) -> Option<DueEpisode> {
     match parse::<Episode>("episodes", id, body) {
-        Ok(Episode { id, text, sensitivity, .. }) => Some(DueEpisode { scope, id, text, sensitivity, vector }),
+        Ok(episode) => Some(DueEpisode { scope, episode, vector }),
         Err(error) => {
             tracing::warn!(%error, "an episode cannot be read, and has no vector");
             None
@@ -231,12 +232,19 @@ impl VectorStore for SqlStore {
             .map_err(driver("read what is to be embedded"))?;
         let is_last = found.len() < limit as usize;
         let cursor = if is_last { last.max(cursor) } else { found.last().map_or(cursor, |row| row.0) };
-        let all = found.len();
-        let episodes = found.into_iter().filter_map(|(_, tenant, namespace, subject, id, body, vector)| {
-            due(Scope::new(tenant, namespace, subject), &id, &body, vector)
-        });
-        let episodes: Vec<_> = episodes.collect();
-        Ok(Due { unreadable: (all - episodes.len()) as u64, episodes, cursor, is_last })
+        let mut all = Due { cursor, is_last, ..Due::default() };
+        for (_, tenant, namespace, subject, key, kind, object, body, vector) in found {
+            let scope = subject.map(|subject| Scope::new(tenant.as_str(), namespace, subject));
+            match (kind.as_str(), scope, body) {
+                ("episode", Some(scope), Some(body)) => match due(scope, &object, &body, vector) {
+                    Some(episode) => all.episodes.push(episode),
+                    None => all.unreadable += 1,
+                },
+                ("episode", Some(scope), None) => all.gone.push((scope, episode_id(&object)?)),
+                _ => all.erased.extend(key.try_into().ok().map(|key| (tenant, ScopeKey(key)))),
+            }
+        }
+        Ok(all)
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "count_due"))]
