@@ -162,6 +162,7 @@ macro_rules! contract_suite {
                       vectors_are_read_by_scope_and_generation
                       a_vector_of_an_episode_that_is_gone_is_not_kept
                       whoever_lost_the_lease_stores_nothing
+                      a_generation_that_is_rewound_is_made_anew_and_goes_on_being_used
                       erasure_takes_the_vectors_of_every_generation_and_counts_them
                       a_generation_that_nobody_uses_is_dropped_piece_by_piece
                       a_generation_in_use_is_not_dropped }

@@ -400,6 +400,10 @@ impl VectorStore for Unreachable {
         self.unavailable()
     }
 
+    async fn rewind_generation(&self, _: &str) -> Result<bool, StoreError> {
+        self.unavailable()
+    }
+
     async fn vectors(
         &self,
         _: &Scope,

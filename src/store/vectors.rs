@@ -46,6 +46,10 @@ pub trait VectorStore: Send + Sync {
         cursor: Option<i64>,
     ) -> Result<bool, StoreError>;
 
+    /// Has all of a generation made anew, from the first change on, by whoever leases it next; who leases it now stores nothing more. It goes on
+    /// being used as it is. `false` when there is none such.
+    async fn rewind_generation(&self, id: &str) -> Result<bool, StoreError>;
+
     /// Lists the vectors of a scope in the order of their episodes, behind `after`, at most `limit`.
     async fn vectors(
         &self,

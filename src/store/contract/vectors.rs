@@ -182,6 +182,23 @@ pub(crate) async fn whoever_lost_the_lease_stores_nothing(store: &dyn Store) {
     assert_eq!(store.use_generation(&generation("one"), NOW).await.unwrap().cursor, 0);
 }
 
+pub(crate) async fn a_generation_that_is_rewound_is_made_anew_and_goes_on_being_used(store: &dyn Store) {
+    let ann = scope("ann");
+    told(store, &ann, 1..4).await;
+    let id = begun(store, "one").await;
+    let cursor = store.due_episodes(&id, 0, 9).await.unwrap().cursor;
+    assert!(store.put_vectors(&id, "me", &[vector(&ann, 1, 1)], Some(cursor)).await.unwrap());
+    store.complete_generation(&id, NOW).await.unwrap();
+    assert!(store.rewind_generation(&id).await.unwrap());
+    // Else its cursor would be moved on by whoever is at work.
+    assert!(!store.put_vectors(&id, "me", &[], Some(cursor)).await.unwrap());
+    assert!(store.lease_generation(&id, "other", NOW, LEASE).await.unwrap(), "anyone may begin at once");
+    let record = store.use_generation(&generation("one"), NOW).await.unwrap();
+    assert_eq!((record.cursor, record.state), (0, GenerationState::Ready));
+    assert_eq!(store.vectors(&ann, &id, None, 9).await.unwrap().len(), 1);
+    assert!(!store.rewind_generation("unknown").await.unwrap());
+}
+
 pub(crate) async fn erasure_takes_the_vectors_of_every_generation_and_counts_them(store: &dyn Store) {
     let (ann, bob) = (scope("ann"), scope("bob"));
     told(store, &ann, 1..3).await;

@@ -83,6 +83,9 @@ static PUT: Sql = Sql::new(
 
 static MOVE: Sql = Sql::new("UPDATE generations SET cursor = greatest(cursor, ?2) WHERE number = ?1");
 
+static REWIND: Sql = Sql::new("
+    UPDATE generations SET cursor = 0, owner = NULL, lease_until = NULL WHERE id = ?1 AND state <> 'dropping'");
+
 static VECTORS: Sql = Sql::new(
     "
     SELECT v.episode, v.body FROM scopes s CROSS JOIN vectors v ON v.scope = s.id
@@ -279,6 +282,16 @@ impl VectorStore for SqlStore {
         }
         commit(tx).await?;
         Ok(true)
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "rewind_generation"))]
+    async fn rewind_generation(&self, id: &str) -> Result<bool, StoreError> {
+        let done = query(&REWIND)
+            .bind(id)
+            .execute(&self.write)
+            .await
+            .map_err(driver("make a generation of vectors anew"))?;
+        Ok(done.rows_affected() > 0)
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "vectors"))]
