@@ -82,6 +82,7 @@ macro_rules! contract_suite {
                     revisions_grow_by_one_with_each_change }
             episodes { an_episode_comes_back_as_it_was_put
                        episodes_are_listed_in_order_by_page_and_filter
+                       the_newest_episodes_come_first_and_by_page
                        episodes_are_read_by_their_ids_within_a_scope
                        a_use_is_counted_without_a_new_revision
                        a_deleted_episode_leaves_a_tombstone

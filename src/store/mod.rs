@@ -156,6 +156,14 @@ pub trait EpisodeStore: Send + Sync {
         page: &Page,
     ) -> Result<Vec<Episode>, StoreError>;
 
+    /// Lists the newest active episodes of a scope before an id, the newest first, at most `limit`.
+    async fn newest_episodes(
+        &self,
+        scope: &Scope,
+        before: Option<EpisodeId>,
+        limit: u32,
+    ) -> Result<Vec<Episode>, StoreError>;
+
     /// Returns one episode of the scope.
     async fn episode(&self, scope: &Scope, id: EpisodeId) -> Result<Option<Episode>, StoreError>;
 

@@ -107,6 +107,10 @@ impl EpisodeStore for Unreachable {
         self.unavailable()
     }
 
+    async fn newest_episodes(&self, _: &Scope, _: Option<EpisodeId>, _: u32) -> Result<Vec<Episode>, StoreError> {
+        self.unavailable()
+    }
+
     async fn episodes_of(&self, _: &Scope, _: &[EpisodeId]) -> Result<Vec<Episode>, StoreError> {
         self.unavailable()
     }

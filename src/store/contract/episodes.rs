@@ -45,6 +45,21 @@ pub(crate) async fn episodes_are_listed_in_order_by_page_and_filter(store: &dyn 
     assert_eq!(list(session, Page::first(9)).await, [1, 3]);
 }
 
+pub(crate) async fn the_newest_episodes_come_first_and_by_page(store: &dyn Store) {
+    let (ann, bob) = (scope("ann"), scope("bob"));
+    let mut told: Vec<_> = (1..=5).map(|n| episode(n, Speaker::User, "text")).collect();
+    told[3].status = EpisodeStatus::Archived;
+    store.put_episodes(&ann, &told).await.unwrap();
+    store.put_episodes(&bob, &[episode(9, Speaker::User, "nine")]).await.unwrap();
+    let list = async |before: Option<u128>, limit| {
+        let found = store.newest_episodes(&ann, before.map(EpisodeId), limit).await.unwrap();
+        found.iter().map(|e| e.id.0).collect::<Vec<_>>()
+    };
+    assert_eq!(list(None, 2).await, [5, 3]);
+    assert_eq!(list(Some(3), 9).await, [2, 1]);
+    assert!(list(Some(1), 9).await.is_empty());
+}
+
 pub(crate) async fn episodes_are_read_by_their_ids_within_a_scope(store: &dyn Store) {
     let (ann, bob) = (scope("ann"), scope("bob"));
     let mut aside = episode(3, Speaker::User, "put aside");

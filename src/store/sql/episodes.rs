@@ -24,6 +24,11 @@ static LIST: Sql = Sql::new(
     ORDER BY e.id LIMIT ?5",
 );
 
+static NEWEST: Sql = Sql::new("
+    SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM scopes s JOIN episodes e ON e.scope = s.id
+    WHERE s.key = ?1 AND e.id < ?2 AND e.status = 'active'
+    ORDER BY e.id DESC LIMIT ?3");
+
 static READ: Sql = Sql::new(
     "
     SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM episodes e JOIN scopes s ON s.id = e.scope
@@ -72,6 +77,23 @@ impl EpisodeStore for SqlStore {
             .bind(filter.status.as_ref().map(name))
             .bind(filter.session.as_deref())
             .bind(page.limit)
+            .fetch_all(&self.read)
+            .await
+            .map_err(driver("list episodes"))?;
+        found.into_iter().map(episode).collect()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "newest_episodes"))]
+    async fn newest_episodes(
+        &self,
+        scope: &Scope,
+        before: Option<EpisodeId>,
+        limit: u32,
+    ) -> Result<Vec<Episode>, StoreError> {
+        let found: Vec<Row> = query_as(&NEWEST)
+            .bind(&key(scope)[..])
+            .bind(before.unwrap_or(EpisodeId(u128::MAX)).to_string())
+            .bind(limit)
             .fetch_all(&self.read)
             .await
             .map_err(driver("list episodes"))?;
