@@ -11,7 +11,7 @@ use crate::base::{Clock, EpisodeId};
 use crate::config::Memory;
 use crate::jobs::SweepHost;
 use crate::memory::forget::ForgetRules;
-use crate::memory::{Fact, Schemas, Scope};
+use crate::memory::{Episode, Fact, Schemas, Scope};
 use crate::recall::{Recall, ScopeData, Source};
 use crate::states::States;
 use crate::store::{Forgotten, Store, StoreError};
@@ -30,6 +30,12 @@ impl Source for Tuned {
         data.facts.iter_mut().for_each(|fact| self.schemas.tune_fact(&scope.namespace, fact));
         data.episodes.iter_mut().for_each(|episode| self.schemas.tune_episode(&scope.namespace, episode));
         Ok(data)
+    }
+
+    async fn episodes_of(&self, scope: &Scope, ids: &[EpisodeId]) -> Result<Vec<Episode>, StoreError> {
+        let mut episodes = self.store.as_ref().episodes_of(scope, ids).await?;
+        episodes.iter_mut().for_each(|episode| self.schemas.tune_episode(&scope.namespace, episode));
+        Ok(episodes)
     }
 
     async fn load_vectors(&self, scope: &Scope, generation: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {

@@ -1,6 +1,6 @@
 //! Holds hot scopes in memory: loaded once (`reading`), changed in place, dropped by bytes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
@@ -8,10 +8,11 @@ use std::time::Instant;
 use moka::sync::Cache;
 use tokio_util::task::TaskTracker;
 
-use super::dense;
+use super::dense::{self, Near};
 use super::echo::Runs;
 use super::facts;
 use super::index::Index;
+use super::outer::{Outer, Outside};
 use super::pack::pack;
 use super::query::{Query, RecallConfig};
 use super::rank::{Asked, Found, Purpose, rank};
@@ -37,6 +38,7 @@ pub struct Recall {
     pub(super) source: Arc<dyn Source>,
     config: RwLock<Arc<RecallConfig>>,
     reranker: Option<Reranker>,
+    pub(super) outer: Option<Arc<Outer>>,
     pub(super) hot: Cache<Scope, Arc<Entry>>,
     /// Scopes that are being read. Taken before `hot` is written, so that no write is lost between the two.
     pub(super) loading: Mutex<HashMap<Scope, Arc<Loading>>>,
@@ -67,7 +69,15 @@ impl Recall {
             .max_capacity(config.cache_bytes)
             .build();
         let config = RwLock::new(Arc::new(config));
-        Self { source, config, reranker: None, hot, loading: Mutex::default(), vectors: Vectors::default() }
+        Self {
+            source,
+            config,
+            reranker: None,
+            outer: None,
+            hot,
+            loading: Mutex::default(),
+            vectors: Vectors::default(),
+        }
     }
 
     /// The same, with an endpoint that orders what is found.
@@ -102,8 +112,11 @@ impl Recall {
     /// # Errors
     /// When a scope cannot be read.
     pub async fn recall(&self, query: &Query) -> Result<Recollection, StoreError> {
-        let entries = self.entries(&query.scopes).await?;
-        Ok(self.recollect(&entries, query))
+        let begun = Instant::now();
+        let (entries, answer) = tokio::join!(self.entries(&query.scopes), self.ask_index(query, begun));
+        let entries = entries?;
+        let outside = self.look_outside(&entries, query, answer, begun).await;
+        Ok(self.recollect(&entries, &outside, query))
     }
 
     /// Recalls like [`Recall::recall`], but what has to be read is read on `tasks`: it goes on when this is dropped at a deadline, so that
@@ -117,15 +130,17 @@ impl Recall {
         begun: Instant,
         tasks: &TaskTracker,
     ) -> Result<Recollection, StoreError> {
-        let entries = self.entries_behind(&query.scopes, tasks).await?;
-        Ok(self.recollect_in_order(&entries, query, begun).await)
+        let (entries, answer) = tokio::join!(self.entries_behind(&query.scopes, tasks), self.ask_index(query, begun));
+        let entries = entries?;
+        let outside = self.look_outside(&entries, query, answer, begun).await;
+        Ok(self.recollect_in_order(&entries, &outside, query, begun).await)
     }
 
-    /// Recalls from memory alone, at once; `None` when a scope has to be read first.
+    /// Recalls from memory alone, at once, without an index elsewhere; `None` when a scope has to be read first.
     #[must_use]
     pub fn recall_now(&self, query: &Query) -> Option<Recollection> {
         let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
-        Some(self.recollect(&entries?, query))
+        Some(self.recollect(&entries?, &Outside::default(), query))
     }
 
     /// Every episode that clears the floor, with its raw scores, before anything is chosen for show.
@@ -134,15 +149,18 @@ impl Recall {
     /// When a scope cannot be read.
     pub async fn search(&self, query: &Query) -> Result<Listed, StoreError> {
         let begun = Instant::now();
-        let entries = self.entries(&query.scopes).await?;
-        let mut found = self.rank(&entries, query);
-        let degraded = match &self.reranker {
+        let (entries, answer) = tokio::join!(self.entries(&query.scopes), self.ask_index(query, begun));
+        let entries = entries?;
+        let outside = self.look_outside(&entries, query, answer, begun).await;
+        let mut found = self.rank(&entries, &outside, query);
+        let reranked = match &self.reranker {
             // It is only an order: without it, it is ours.
             Some(reranker) => {
                 reranker.order(&query.text, &mut found, reranker.for_memories(begun.elapsed()), text_of).await
             }
             None => None,
         };
+        let degraded = outside.degraded.or(reranked);
         Ok(Listed { episodes: found.into_iter().map(|found| found.hit).collect(), degraded })
     }
 
@@ -150,28 +168,46 @@ impl Recall {
     #[must_use]
     pub fn search_now(&self, query: &Query) -> Option<Vec<RecalledEpisode>> {
         let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
-        Some(self.rank(&entries?, query).into_iter().map(|found| found.hit).collect())
+        let found = self.rank(&entries?, &Outside::default(), query);
+        Some(found.into_iter().map(|found| found.hit).collect())
     }
 
-    fn rank(&self, entries: &[Arc<Entry>], query: &Query) -> Vec<Found> {
+    fn rank(&self, entries: &[Arc<Entry>], outside: &Outside, query: &Query) -> Vec<Found> {
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
-        self.found(&indexes, &Asked::new(query), query, Purpose::List, query.max_episodes)
+        self.found(indexes, outside, &Asked::new(query), query, Purpose::List, query.max_episodes)
     }
 
-    /// By words and vectors where the question has one, else by words.
-    fn found(
+    /// By words and vectors where the question has one, else by words; in memory and, where an index elsewhere was asked, what it found.
+    fn found<'a>(
         &self,
-        indexes: &[&Index],
+        mut indexes: Vec<&'a Index>,
+        outside: &'a Outside,
         asked: &Asked<'_>,
         query: &Query,
         purpose: Purpose,
         limit: usize,
     ) -> Vec<Found> {
         let (space, config) = (self.space(), self.config());
-        self.near(space.as_ref(), query)
-            .and_then(|near| dense::ranked(indexes, asked, &near, &config, purpose, limit))
-            .unwrap_or_else(|| rank(indexes, asked, &config, purpose, limit))
+        let near = self.near(space.as_ref(), query);
+        let Some(outer) = self.outer.as_ref().map(|_| outside) else {
+            let ranked = near.and_then(|near| {
+                let channels = indexes.iter().map(|index| near.channel(index)).collect();
+                dense::ranked(&indexes, channels, asked, &near, &config, purpose, limit)
+            });
+            return ranked.unwrap_or_else(|| rank(&indexes, asked, &config, purpose, limit));
+        };
+        let mut channels = outer.channels(&indexes);
+        for beyond in outer.scopes.iter().filter(|beyond| beyond.older.len() > 0) {
+            channels.push(Near::channel_of(&beyond.older, &beyond.nearest));
+            indexes.push(&beyond.older);
+        }
+        let ranked = near.and_then(|near| dense::ranked(&indexes, channels, asked, &near, &config, purpose, limit));
+        let mut found = ranked.unwrap_or_else(|| rank(&indexes, asked, &config, purpose, limit));
+        // What was read into memory since it was looked up is there twice.
+        let mut seen = HashSet::new();
+        found.retain(|found| seen.insert(found.hit.episode.id));
+        found
     }
 
     /// Puts a scope into memory as it is given, without reading it from anywhere.
@@ -208,9 +244,14 @@ impl Recall {
                 break;
             }
             let entry = self.entry(scope).await?;
-            let scoped = read(&entry);
-            facts.retain(|id| !scoped.is_current(*id, now));
-            episodes.retain(|id| !scoped.index.holds(*id));
+            {
+                let scoped = read(&entry);
+                facts.retain(|id| !scoped.is_current(*id, now));
+                episodes.retain(|id| !scoped.index.holds(*id));
+            }
+            if self.outer.is_some() {
+                episodes = self.gone_from_records(scope, &entry, episodes).await?;
+            }
         }
         Ok(facts.is_empty() && episodes.is_empty())
     }
@@ -261,17 +302,23 @@ impl Recall {
         self.hot.invalidate(scope);
     }
 
-    fn recollect(&self, entries: &[Arc<Entry>], query: &Query) -> Recollection {
-        let (found, rest) = self.gather(entries, query);
+    fn recollect(&self, entries: &[Arc<Entry>], outside: &Outside, query: &Query) -> Recollection {
+        let (found, rest) = self.gather(entries, outside, query);
         self.show(found, rest, query)
     }
 
     /// The same, in the order of an endpoint where one is configured, and where it says it in time.
-    async fn recollect_in_order(&self, entries: &[Arc<Entry>], query: &Query, begun: Instant) -> Recollection {
-        let (mut found, mut rest) = self.gather(entries, query);
+    async fn recollect_in_order(
+        &self,
+        entries: &[Arc<Entry>],
+        outside: &Outside,
+        query: &Query,
+        begun: Instant,
+    ) -> Recollection {
+        let (mut found, mut rest) = self.gather(entries, outside, query);
         if let Some(reranker) = &self.reranker {
-            rest.degraded =
-                reranker.order(&query.text, &mut found, reranker.for_memories(begun.elapsed()), text_of).await;
+            let late = reranker.order(&query.text, &mut found, reranker.for_memories(begun.elapsed()), text_of).await;
+            rest.degraded = rest.degraded.or(late);
         }
         self.show(found, rest, query)
     }
@@ -282,23 +329,24 @@ impl Recall {
     }
 
     /// The episodes that may be shown, strongest first, and everything else.
-    fn gather(&self, entries: &[Arc<Entry>], query: &Query) -> (Vec<Found>, Recollection) {
-        let (mut found, rest) = self.look_up(entries, query);
+    fn gather(&self, entries: &[Arc<Entry>], outside: &Outside, query: &Query) -> (Vec<Found>, Recollection) {
+        let (mut found, rest) = self.look_up(entries, outside, query);
         // What the request says may be long: nobody who writes waits for it to be read.
         query.said.leave_out(&mut found, |found| Runs::of(&found.hit.episode.text));
         (found, rest)
     }
 
-    fn look_up(&self, entries: &[Arc<Entry>], query: &Query) -> (Vec<Found>, Recollection) {
+    fn look_up(&self, entries: &[Arc<Entry>], outside: &Outside, query: &Query) -> (Vec<Found>, Recollection) {
         let asked = Asked::new(query);
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
         let indexes: Vec<_> = guards.iter().map(|scoped| &scoped.index).collect();
         let config = self.config();
         let max = query.max_episodes.min(config.max_episodes);
-        let found = self.found(&indexes, &asked, query, Purpose::Show, max * CANDIDATES);
+        let found = self.found(indexes, outside, &asked, query, Purpose::Show, max * CANDIDATES);
         let (profile, facts) = facts::facts(&guards, &asked, query, &config);
         let revision = guards.first().map_or(0, |scoped| scoped.revision);
-        (found, Recollection { profile, facts, revision, ..Recollection::default() })
+        let degraded = outside.degraded;
+        (found, Recollection { profile, facts, revision, degraded, ..Recollection::default() })
     }
 }
 

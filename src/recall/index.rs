@@ -347,7 +347,7 @@ impl Index {
 }
 
 /// Adds what tags and entities say beside the text: each term once, so that a label finds and does not outweigh.
-fn add_labels(terms: &mut Vec<Term>, episode: &Episode) {
+pub(super) fn add_labels(terms: &mut Vec<Term>, episode: &Episode) {
     for label in episode.tags.iter().chain(&episode.entities) {
         for term in text::analyse(label) {
             if terms.iter().all(|known| known.id != term.id) {

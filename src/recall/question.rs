@@ -4,15 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::base::{Clock, Time, millis};
+use super::patience::Patience;
+use crate::base::Clock;
 use crate::embed::{Embed, EmbedError, Side};
 use crate::telemetry::{Metrics, QuestionVector};
 
-/// After so many failures in a row the embedder is left alone for a while, so that not every request waits for one that is dead.
-const MAX_FAILURES: u32 = 3;
-/// For so long at first, then twice as long each time, and no longer than this.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest question that is embedded, in characters; of a longer one the beginning is.
 const MAX_CHARS: usize = 2_000;
 
@@ -30,27 +26,6 @@ impl fmt::Debug for Questions {
     }
 }
 
-#[derive(Debug, Default)]
-struct Patience {
-    failures: u32,
-    not_before: Time,
-}
-
-impl Patience {
-    /// `wanted` = how long the embedder asks to be left alone.
-    fn learn(&mut self, success: bool, wanted: Option<Duration>, now: Time) {
-        if success {
-            *self = Self::default();
-            return;
-        }
-        self.failures = self.failures.saturating_add(1);
-        let more = self.failures.checked_sub(MAX_FAILURES);
-        let own = more.map_or(Duration::ZERO, |more| FIRST_PAUSE.saturating_mul(1 << more.min(16)));
-        let pause = own.max(wanted.unwrap_or_default()).min(LONGEST_PAUSE);
-        self.not_before = now.plus_millis(millis(pause));
-    }
-}
-
 impl Questions {
     /// Makes vectors by `embedder`.
     #[must_use]
@@ -64,7 +39,7 @@ impl Questions {
         if text.is_empty() {
             return None;
         }
-        if self.patience().not_before > self.clock.now() {
+        if self.patience().is_out(self.clock.now()) {
             self.metrics.question_vectors.inc(QuestionVector::Skipped);
             return None;
         }
@@ -101,8 +76,9 @@ mod tests {
 
     use async_trait::async_trait;
 
+    use super::super::patience::MAX_FAILURES;
     use super::*;
-    use crate::base::ManualClock;
+    use crate::base::{ManualClock, Time};
     use crate::embed::Generation;
 
     #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::base::{EpisodeId, FactId};
-use crate::memory::{Episode, EpisodeStatus, Fact, Scope};
-use crate::store::{EpisodeFilter, FactFilter, Page, Store, StoreError};
+use crate::memory::{Episode, Fact, Scope};
+use crate::store::{FactFilter, Page, Store, StoreError};
 
 /// Rows read at a time.
 const PAGE: u32 = 2_000;
@@ -31,6 +31,11 @@ pub trait Source: Send + Sync {
     /// Reads a scope with at most `max_episodes` episodes, the newest.
     async fn load(&self, scope: &Scope, max_episodes: usize) -> Result<ScopeData, StoreError>;
 
+    /// Reads those of these episodes that the scope has. A source may know none beyond what it loads.
+    async fn episodes_of(&self, _: &Scope, _: &[EpisodeId]) -> Result<Vec<Episode>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// Reads the vectors of a scope that belong to a generation, in the order of their episodes. A source may have none.
     async fn load_vectors(&self, _: &Scope, _: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
         Ok(Vec::new())
@@ -44,6 +49,10 @@ impl Source for Arc<dyn Store> {
         let facts = read_facts(self.as_ref(), scope).await?;
         let episodes = read_episodes(self.as_ref(), scope, max_episodes).await?;
         Ok(ScopeData { revision, facts, episodes })
+    }
+
+    async fn episodes_of(&self, scope: &Scope, ids: &[EpisodeId]) -> Result<Vec<Episode>, StoreError> {
+        self.as_ref().episodes_of(scope, ids).await
     }
 
     async fn load_vectors(&self, scope: &Scope, generation: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
@@ -75,18 +84,17 @@ async fn read_facts(store: &dyn Store, scope: &Scope) -> Result<Vec<Fact>, Store
     }
 }
 
+/// From the newest back, so that of a large scope no more is read than is held.
 async fn read_episodes(store: &dyn Store, scope: &Scope, max: usize) -> Result<Vec<Episode>, StoreError> {
-    let filter = EpisodeFilter { status: Some(EpisodeStatus::Active), session: None };
-    let mut kept = VecDeque::new();
-    let mut last: Option<EpisodeId> = None;
+    let mut all: Vec<Episode> = Vec::new();
     loop {
-        let page = Page { after: last.map(|id| id.to_string()), limit: PAGE };
-        let rows = store.list_episodes(scope, &filter, &page).await?;
-        let full = rows.len() >= PAGE as usize;
-        last = rows.last().map(|episode| episode.id);
-        keep_newest(&mut kept, rows, max);
-        if !full {
-            return Ok(kept.into());
+        let left = u32::try_from(max - all.len()).unwrap_or(u32::MAX).min(PAGE);
+        let rows = store.newest_episodes(scope, all.last().map(|episode| episode.id), left).await?;
+        let full = rows.len() >= left as usize;
+        all.extend(rows);
+        if !full || all.len() >= max {
+            all.reverse();
+            return Ok(all);
         }
     }
 }

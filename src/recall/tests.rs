@@ -73,7 +73,7 @@ pub(super) fn scope() -> Scope {
     Scope::new("tenant", "main", "ada")
 }
 
-fn ask(text: &str) -> Query {
+pub(super) fn ask(text: &str) -> Query {
     Query {
         scopes: vec![scope()],
         text: text.to_owned(),

@@ -27,6 +27,8 @@ pub(super) struct Vectors {
     lacking: Mutex<VecDeque<(Scope, EpisodeId)>>,
     /// Stored vectors that could not be read.
     damaged: AtomicU64,
+    /// Whether an index outside of the process holds them: then none is held here, and none is lacking.
+    pub(super) are_elsewhere: bool,
 }
 
 /// What came of putting the vectors of a scope into its index.
@@ -45,7 +47,7 @@ impl Vectors {
 
     /// Remembers that these have no vector yet.
     pub(super) fn lack(&self, scope: &Scope, ids: impl IntoIterator<Item = EpisodeId>) {
-        if self.space().is_none() {
+        if self.are_elsewhere || self.space().is_none() {
             return;
         }
         let mut lacking = lock(&self.lacking);
@@ -186,7 +188,7 @@ impl Recall {
     /// The vectors stored for a scope in the space in use; `None` while there is no such space. Vectors that cannot be read are no reason not to
     /// recall by words.
     pub(super) async fn stored_vectors(&self, scope: &Scope) -> Option<(Arc<Space>, Vec<(EpisodeId, Vec<u8>)>)> {
-        let space = self.space()?;
+        let space = self.space().filter(|_| !self.vectors.are_elsewhere)?;
         let rows = self.source.load_vectors(scope, space.generation()).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the vectors of a scope cannot be read; words find without them");
             Vec::new()

@@ -54,7 +54,7 @@ pub use export::{ExportOutcome, Signal, SpanOutcome};
 pub use limits::{Limit, LimitOf};
 pub use memory::{ExtractOutcome, ExtractReason, FactAction, LearnedAs, RecallOutcome, RerankOutcome, Swept};
 pub use requests::{AttemptOutcome, Direction, Outcome, OverflowOutcome, PromptPart, PromptTurn, Route};
-pub use vectors::{EmbedOutcome, EmbedSide, QuestionVector, VectorOutcome};
+pub use vectors::{EmbedOutcome, EmbedSide, IndexOutcome, QuestionVector, VectorOutcome};
 
 #[cfg(test)]
 mod tests {
@@ -96,6 +96,7 @@ mod tests {
         check::<EmbedOutcome>();
         check::<VectorOutcome>();
         check::<QuestionVector>();
+        check::<IndexOutcome>();
         check::<Signal>();
         check::<ExportOutcome>();
         check::<SpanOutcome>();

@@ -24,7 +24,7 @@ use super::labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
     PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
-use super::labels::{EmbedOutcome, EmbedSide, Limit, LimitOf, QuestionVector, VectorOutcome};
+use super::labels::{EmbedOutcome, EmbedSide, IndexOutcome, Limit, LimitOf, QuestionVector, VectorOutcome};
 use super::labels::{ExportOutcome, Signal, SpanOutcome};
 use super::targets::TargetGauges;
 
@@ -239,6 +239,12 @@ pub struct Metrics {
     pub vectors: Counters<VectorOutcome>,
     /// Vectors of questions, by what became of them.
     pub question_vectors: Counters<QuestionVector>,
+    /// Questions to an index outside of the process, by what became of them.
+    pub index_searches: Counters<IndexOutcome>,
+    /// Time until that answered, in seconds.
+    pub index_search_seconds: Histogram,
+    /// Episodes that it found and that were looked up in the records, since memory did not hold them.
+    pub index_older: Counter,
     vectors_pending: Gauge,
     windows_waiting: Gauge,
     window_turns_waiting: Gauge,
@@ -380,6 +386,17 @@ impl Metrics {
                 &mut r,
                 "question_vectors",
                 "Vectors of questions by what became of them",
+            ),
+            index_searches: Counters::register(
+                &mut r,
+                "index_search",
+                "Questions to the index outside of the process by what became of them",
+            ),
+            index_search_seconds: histogram(&mut r, "index_search_seconds", "Time until that index answered", FAST),
+            index_older: counter(
+                &mut r,
+                "index_older",
+                "Episodes that the index found and memory did not hold: looked up in the records",
             ),
             vectors_pending: gauge(&mut r, "vectors_pending", "Episodes that wait to be embedded"),
             windows_capped: gauge(&mut r, "windows_capped", "Windows of tenants whose tokens of the day are used up"),

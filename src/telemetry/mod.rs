@@ -26,7 +26,7 @@ pub use labels::{
     AttemptOutcome, Direction, ExtractOutcome, ExtractReason, FactAction, Label, LearnedAs, Outcome, OverflowOutcome,
     PromptPart, PromptTurn, RecallOutcome, RerankOutcome, Route, Swept,
 };
-pub use labels::{EmbedOutcome, EmbedSide, Limit, LimitOf, QuestionVector, VectorOutcome};
+pub use labels::{EmbedOutcome, EmbedSide, IndexOutcome, Limit, LimitOf, QuestionVector, VectorOutcome};
 pub use labels::{ExportOutcome, HandshakeFailure, Listener, ReloadOutcome, Signal, SpanOutcome};
 pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Histograms, Metrics, raise_to};
 pub use targets::TargetGauges;

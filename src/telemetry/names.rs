@@ -5,6 +5,8 @@
 pub const REQUEST: &str = "request";
 /// What memory has to say about one request.
 pub const RECALL: &str = "recall";
+/// One question to an index of memories outside of the process.
+pub const INDEX_SEARCH: &str = "index_search";
 /// One try to get a reply from one target, to the end of that.
 pub const ATTEMPT: &str = "attempt";
 /// What is learned from one exchange.

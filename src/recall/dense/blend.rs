@@ -28,16 +28,16 @@ struct Both {
 
 /// The episodes of several scopes that clear the floor, strongest first, at most `limit`.
 ///
-/// `None` when no episode has a vector of the question's space: words alone find then.
+/// `channels` tells of each index how near its episodes are. `None` when no episode has a vector of the question's space: words alone find then.
 pub(in crate::recall) fn ranked(
     indexes: &[&Index],
+    channels: Vec<Option<Channel>>,
     asked: &Asked<'_>,
     near: &Near<'_>,
     config: &RecallConfig,
     purpose: Purpose,
     limit: usize,
 ) -> Option<Vec<Found>> {
-    let channels: Vec<Option<Channel>> = indexes.iter().map(|index| near.channel(index)).collect();
     if channels.iter().all(Option::is_none) {
         return None;
     }

@@ -20,6 +20,6 @@ pub(super) mod testing;
 mod tests;
 
 pub(super) use blend::ranked;
-pub(super) use channel::Near;
+pub(super) use channel::{Channel, Near, Nearest};
 pub(super) use rows::Rows;
 pub use space::{Space, SpaceError, Texts};

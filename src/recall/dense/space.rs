@@ -71,6 +71,12 @@ impl Space {
         }
     }
 
+    /// Names [`Space::texts`]: other texts, of another version, have another name.
+    #[must_use]
+    pub fn measured_by() -> String {
+        background::hash().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Writes down the vectors of [`Space::texts`], in their order.
     ///
     /// # Errors
@@ -173,6 +179,12 @@ impl Space {
     /// A stored vector, without what all texts of its language have in common. `None` when it is of another dimension.
     pub(super) fn place(&self, stored: &Packed) -> Option<Packed> {
         (stored.values.len() == self.dimension).then(|| Packed::of(&without(&stored.unpack(), &self.said)?)).flatten()
+    }
+
+    /// The same, for an index elsewhere: its cosines are those that vectors in memory have.
+    #[must_use]
+    pub fn placed(&self, stored: &Packed) -> Option<Vec<f32>> {
+        self.place(stored).map(|placed| placed.unpack())
     }
 
     /// A question's vector, likewise.

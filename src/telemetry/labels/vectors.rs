@@ -21,6 +21,8 @@ label! {
         Retried = "retried",
         /// It was of a model that is no longer used.
         Dropped = "dropped",
+        /// Its episode went, and it with it, from an index outside of the process.
+        Removed = "removed",
     }
 }
 
@@ -63,5 +65,19 @@ label! {
         Unusable = "unusable",
         /// Nobody waited for it any longer: its deadline passed.
         Abandoned = "abandoned",
+    }
+}
+
+label! {
+    /// What became of a question to an index outside of the process.
+    IndexOutcome = "outcome" {
+        /// It answered in time.
+        Ok = "ok",
+        /// It did not.
+        Late = "late",
+        /// It failed.
+        Failed = "failed",
+        /// It has been failing and was not asked.
+        Skipped = "skipped",
     }
 }
