@@ -4,6 +4,7 @@ mod ask;
 mod build;
 mod embed;
 mod export;
+mod index;
 mod keep;
 mod keys;
 mod learn;
@@ -29,6 +30,7 @@ use tokio_util::task::TaskTracker;
 pub use build::{BuildError, Parts, build, policies, policy_changes, recall_config};
 pub use embed::embedder;
 pub use export::{Counted, Exporting, collector, export};
+pub use index::index_of;
 pub use routing::provider;
 
 use ask::OwnModels;

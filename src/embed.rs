@@ -4,6 +4,7 @@
 //! a model in the process computes them.
 
 mod packed;
+mod words;
 
 use std::fmt;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use packed::Packed;
+pub use words::WordsAlone;
 
 /// What a text is embedded for. Many models were trained to tell the two apart by a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use super::ask::{OwnModels, asker};
 use super::embed::{ceiling, embedder_of};
+use super::index::{index_of, outside};
 use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
 use super::learn::{Cached, decide};
@@ -21,8 +22,9 @@ use super::{App, Identities, Settings};
 use crate::access::{StoredKeys, Subjects, keep_budgets};
 use crate::base::{Clock, Random};
 use crate::certificates::Identity;
-use crate::config::{self, Config, Env};
+use crate::config::{self, Config, Env, VectorsEngine};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
+use crate::embed::{Embed, WordsAlone};
 use crate::jobs::{
     ExtractLearner, JournalConfig, Learner, Means, OutboxConfig, Summaries, SummariesConfig, Sweep, SweepConfig,
     Worker, WorkerConfig, journal, outbox,
@@ -33,7 +35,8 @@ use crate::memory::redact::redact_turn;
 use crate::recall::{Knowledge, Recall, RecallConfig, Reranker};
 use crate::states::States;
 use crate::store::sql::{Durability, SqlStore, SqliteOptions};
-use crate::store::{Store, StoreError, StoredKey, Unreachable};
+use crate::store::{Store, StoreError, StoredKey, Unreachable, VectorIndex};
+use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
 use crate::telemetry::{AskPurpose, Metrics};
 use crate::tokens::Counter;
 use crate::upstream::{self, Learned, Passthrough, RerankKind, Reranking, Route, Services, keep};
@@ -104,6 +107,16 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     if !unsupported.is_empty() {
         return Err(BuildError::Unsupported(unsupported));
     }
+    build_with(config, env, parts, index_of(config)?).await
+}
+
+/// The same with an index that was made before.
+pub(super) async fn build_with(
+    config: &Config,
+    env: &dyn Env,
+    parts: Parts,
+    index: Option<Arc<dyn VectorIndex>>,
+) -> Result<Arc<App>, BuildError> {
     let Parts { clock, random } = parts;
     let (tracker, stop, halt) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new());
@@ -124,8 +137,9 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
     let schemas = Arc::new(config.memory.schemas());
     let source = Tuned { store: Arc::clone(&store), schemas: Arc::clone(&schemas) };
     let reranker = reranker(config, &metrics)?;
+    let outside = index.filter(|_| degraded.is_none()).map(|index| outside(index, config, &clock, &metrics));
     let recall = Recall::from_source(Arc::new(source), recall_config(config)).reranked_by(reranker.clone());
-    let recall = Arc::new(recall);
+    let recall = Arc::new(recall.through(outside.as_ref().map(|outside| Arc::clone(&outside.asks))));
     let knowledge = Knowledge::new(Arc::clone(&store), recall_config(config), Arc::clone(&clock));
     let knowledge = Arc::new(knowledge.reranked_by(reranker));
     let states = Arc::new(States::new(Arc::clone(&store)));
@@ -212,7 +226,9 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
 
     let mut questions = None;
     let mut vector_status = None;
-    if let Some(embedder) = embedder.as_ref().filter(|_| degraded.is_none()) {
+    // An index finds by words as well, so that it is filled where nobody embeds, too.
+    let words_alone = outside.as_ref().map(|_| Arc::new(WordsAlone::default()) as Arc<dyn Embed>);
+    if let Some(making) = embedder.as_ref().or(words_alone.as_ref()).filter(|_| degraded.is_none()) {
         let parts = VectorParts {
             store: &store,
             recall: &recall,
@@ -220,10 +236,11 @@ pub async fn build(config: &Config, env: &dyn Env, parts: Parts) -> Result<Arc<A
             random: &random,
             metrics: &metrics,
             max_sensitivity: ceiling(&config.embeddings, &providers),
+            outside: outside.as_ref(),
         };
-        let (job, asks) = vectors(embedder, &parts, &owner);
+        let (job, asks) = vectors(making, &parts, &owner);
         vector_status = Some(job.status());
-        questions = Some(asks);
+        questions = embedder.is_some().then_some(asks);
         tracker.spawn(job.run(halt.clone()));
     }
 
@@ -450,7 +467,11 @@ pub fn recall_config(config: &Config) -> RecallConfig {
     recall.weights.assistant = config.recall.weights.assistant;
     recall.weights.boost = config.recall.weights.boost;
     recall.weights.speaker = config.recall.weights.speaker;
-    recall.max_episodes_per_scope = config.memory.rules.max_episodes as usize;
+    recall.max_episodes_per_scope = match config.vectors.engine {
+        VectorsEngine::Embedded => config.memory.rules.max_episodes as usize,
+        // The index finds the others.
+        VectorsEngine::Qdrant | VectorsEngine::Pgvector => config.recall.held_episodes as usize,
+    };
     recall.cache_bytes = config.recall.cache_bytes;
     recall
 }

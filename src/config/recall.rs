@@ -26,6 +26,8 @@ pub struct Recall {
     pub floor: f64,
     /// `cache_bytes`: bound of the scopes that are held in memory.
     pub cache_bytes: u64,
+    /// `held_episodes`: of one person, the newest so many are held in memory where an index outside of the process finds the others.
+    pub held_episodes: u32,
     /// `weights`.
     pub weights: RecallWeights,
 }
@@ -64,6 +66,7 @@ impl Default for Recall {
             knowledge_share: 0.5,
             floor: 0.4,
             cache_bytes: 256 << 20,
+            held_episodes: 5_000,
             weights: RecallWeights::default(),
         }
     }
@@ -96,6 +99,7 @@ impl Recall {
             knowledge_share: s.number("knowledge_share", default.knowledge_share, 0.0..=1.0),
             floor: s.number("floor", default.floor, 0.0..=1.0),
             cache_bytes: s.whole("cache_bytes", 1 << 20..=1 << 40).unwrap_or(default.cache_bytes),
+            held_episodes: s.count("held_episodes", 1..=1_000_000).unwrap_or(default.held_episodes),
             weights: s.table("weights", |s| RecallWeights::read(s, default.weights)),
         };
         let weights = recall.weights;

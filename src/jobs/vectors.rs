@@ -7,6 +7,7 @@
 //!
 //! Nothing here fails a request: an embedder that is dead is asked again later, and later.
 
+mod outer;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -25,8 +26,10 @@ pub use status::{VectorPhase, VectorStatus};
 use super::policy::Backoff;
 use crate::base::{Clock, EpisodeId, Random, Time, millis};
 use crate::embed::{Embed, EmbedError, Generation, Packed, Side};
-use crate::memory::{Scope, Sensitivity};
-use crate::store::{DueEpisode, GenerationRecord, GenerationState, NewVector, Store, StoreError};
+use crate::memory::{Episode, Scope, Sensitivity};
+use crate::store::{
+    DueEpisode, GenerationRecord, GenerationState, NewVector, Store, StoreError, VectorIndex, WeightedTerm,
+};
 use crate::telemetry::{Metrics, VectorOutcome};
 
 /// What is embedded to learn how many numbers a vector has.
@@ -99,7 +102,17 @@ pub trait VectorHost: Send + Sync {
     /// They cannot be used; why.
     fn measure(&self, documents: &[Vec<f32>], questions: &[Vec<f32>]) -> Result<Vec<u8>, String>;
 
-    /// Begins to find by vectors of a generation. `false` when what it is measured by has to be made anew.
+    /// Names the texts that a generation is measured by.
+    fn measured_by(&self) -> String;
+
+    /// A stored text's vector as it is compared, for an index elsewhere; `None` when it cannot be.
+    fn place(&self, generation: &str, background: &[u8], vector: &Packed) -> Option<Vec<f32>>;
+
+    /// The words of an episode, for an index elsewhere.
+    fn terms(&self, episode: &Episode) -> Vec<WeightedTerm>;
+
+    /// Begins to find by vectors of a generation; without a background, by its words alone. `false` when what it is measured by has to be made
+    /// anew.
     async fn serve(&self, generation: &str, background: &[u8]) -> bool;
 
     /// Takes in vectors that were made.
@@ -135,6 +148,8 @@ struct Using {
     record: GenerationRecord,
     serves: bool,
     leads: bool,
+    /// Whether the index elsewhere is known to have what it needs.
+    is_prepared: bool,
     said_at: Time,
     told_at: Time,
     made: u64,
@@ -152,6 +167,8 @@ pub struct Vectors {
     random: Arc<dyn Random>,
     metrics: Arc<Metrics>,
     config: VectorsConfig,
+    /// Where what is found by goes; none: to the records, for processes to hold.
+    index: Option<Arc<dyn VectorIndex>>,
     status: Arc<VectorStatus>,
     using: Option<Using>,
     /// The generation whose lease it holds.
@@ -176,7 +193,19 @@ impl Vectors {
         metrics: Arc<Metrics>,
         config: VectorsConfig,
     ) -> Self {
-        Self { store, embedder, host, clock, random, metrics, config, status: Arc::default(), using: None, held: None }
+        Self {
+            store,
+            embedder,
+            host,
+            clock,
+            random,
+            metrics,
+            config,
+            index: None,
+            status: Arc::default(),
+            using: None,
+            held: None,
+        }
     }
 
     /// How it stands, for `/readyz`.
@@ -260,13 +289,19 @@ impl Vectors {
         let dimension = probe.first().map_or(0, Vec::len);
         // What the model gives is part of what makes vectors comparable, also where the configuration leaves it open.
         let dimension = u32::try_from(dimension).ok().filter(|&n| n > 0);
-        let generation = Generation { dimension, ..self.embedder.generation().clone() };
+        let mut generation = Generation { dimension, ..self.embedder.generation().clone() };
+        if let Some(index) = &self.index {
+            // What the records hold and what an index holds is complete at different times, and an index holds vectors as they are placed.
+            generation.model =
+                format!("{} in {}, placed by {}", generation.model, index.engine(), self.host.measured_by());
+        }
         let record = self.store.use_generation(&generation, now).await?;
         Ok(Using {
             generation,
             record,
             serves: false,
             leads: false,
+            is_prepared: false,
             said_at: Time::default(),
             told_at: now,
             made: 0,
@@ -296,6 +331,12 @@ impl Vectors {
 
     /// Embeds the texts that the generation is measured by.
     async fn measure(&self, using: &mut Using) -> Result<(), Failure> {
+        if using.generation.dimension.is_none() && self.index.is_some() {
+            // Of words alone there is nothing to measure.
+            self.store.set_background(&using.record.id, 0, &[]).await?;
+            using.record.background = Some(Vec::new());
+            return Ok(());
+        }
         let (documents, questions) = self.host.texts();
         let measured = self.renewing(using, async {
             let documents = self.embedder.embed(Side::Document, &documents).await?;
@@ -314,7 +355,7 @@ impl Vectors {
         let Some(background) = &using.record.background else { return Ok(()) };
         using.serves = self.host.serve(&using.record.id, background).await;
         if using.serves {
-            tracing::info!(model = %using.record.model, dimension = using.record.dimension, "memories are found by vectors, too");
+            tracing::info!(model = %using.record.model, dimension = using.record.dimension, "memories are found by it");
         } else if using.leads {
             // Of an older version of the program.
             self.measure(using).await?;
@@ -325,27 +366,41 @@ impl Vectors {
     /// Makes the next vectors.
     async fn fill(&self, using: &mut Using) -> Result<Pace, Failure> {
         let id = using.record.id.clone();
-        let due = self.store.due_episodes(&id, using.record.cursor, self.config.batch).await?;
-        if due.cursor > using.record.cursor {
-            self.metrics.vectors.add(VectorOutcome::Unreadable, due.unreadable);
-            let (kept, missing) = opened(due.episodes, &id);
-            self.metrics.vectors.add(VectorOutcome::Kept, kept.len() as u64);
-            if !self.make(using, missing, Some(due.cursor)).await? {
-                using.leads = false;
-                return Ok(Pace::Idle);
-            }
-            using.record.cursor = due.cursor;
+        let (still_leads, is_last) = match self.index.clone() {
+            Some(index) => self.bring_up(&*index, using).await?,
+            None => self.keep(using).await?,
+        };
+        if !still_leads {
+            using.leads = false;
+            return Ok(Pace::Idle);
         }
-        if !due.is_last {
+        if !is_last {
             return Ok(Pace::Busy);
         }
         if using.record.state == GenerationState::Filling {
+            self.completed(&id).await?;
             self.store.complete_generation(&id, self.clock.now()).await?;
             using.record.state = GenerationState::Ready;
             tracing::info!(model = %using.record.model, made = using.made, "all memories have vectors");
             return Ok(Pace::Busy);
         }
         self.drop_unused(using).await
+    }
+
+    /// Makes the next vectors and keeps them in the records. Returns whether it still leads, and whether nothing is left.
+    async fn keep(&self, using: &mut Using) -> Result<(bool, bool), Failure> {
+        let id = using.record.id.clone();
+        let due = self.store.due_episodes(&id, using.record.cursor, self.config.batch).await?;
+        if due.cursor > using.record.cursor {
+            self.metrics.vectors.add(VectorOutcome::Unreadable, due.unreadable);
+            let (kept, missing) = opened(due.episodes, &id);
+            self.metrics.vectors.add(VectorOutcome::Kept, kept.len() as u64);
+            if !self.make(using, missing, Some(due.cursor)).await? {
+                return Ok((false, due.is_last));
+            }
+            using.record.cursor = due.cursor;
+        }
+        Ok((true, due.is_last))
     }
 
     /// Makes the vectors of episodes that have none that holds; stores and hands them out. `false` when the lease was lost.
@@ -413,7 +468,7 @@ impl Vectors {
 
     /// Gives episodes in memory the vectors that they lack: stored ones, whoever made them, and new ones.
     async fn supply(&self, using: &mut Using, now: Time) -> Result<(), Failure> {
-        if !using.serves || now < using.supply_at {
+        if self.index.is_some() || !using.serves || now < using.supply_at {
             return Ok(());
         }
         let mut lacking = self.host.take_lacking(self.config.batch as usize).into_iter();
@@ -460,6 +515,7 @@ impl Vectors {
         for record in self.store.generations().await? {
             if record.id != using.record.id && record.used_at < unused_since {
                 let (n, all) = self.store.drop_generation(&record.id, unused_since, DROP_SCOPES).await?;
+                self.drop_outside(&record).await?;
                 self.metrics.vectors.add(VectorOutcome::Dropped, n);
                 if all {
                     tracing::info!(model = %record.model, "the vectors of a model that is no longer used are gone");

@@ -93,6 +93,18 @@ impl VectorHost for Scopes {
         Ok(b"measured".to_vec())
     }
 
+    fn measured_by(&self) -> String {
+        "letters".to_owned()
+    }
+
+    fn place(&self, _: &str, _: &[u8], vector: &Packed) -> Option<Vec<f32>> {
+        Some(vector.unpack())
+    }
+
+    fn terms(&self, episode: &Episode) -> Vec<WeightedTerm> {
+        episode.text.split(' ').map(|word| (word.len() as u32, 1.0)).collect()
+    }
+
     async fn serve(&self, generation: &str, background: &[u8]) -> bool {
         assert_eq!(background, b"measured");
         let good = !*self.outdated.lock().unwrap();
