@@ -9,6 +9,7 @@ pub(crate) mod digests;
 pub(crate) mod episodes;
 pub(crate) mod facts;
 pub(crate) mod fixtures;
+pub(crate) mod index;
 pub(crate) mod isolation;
 pub(crate) mod keys;
 pub(crate) mod knowledge;

@@ -3,6 +3,9 @@
 //! All in it is derived from the records and may lag behind them: what it finds is looked up in the records before anything of it is shown. So
 //! what was erased is never shown, whatever the index still holds.
 
+#[cfg(test)]
+pub(crate) mod memory;
+
 use async_trait::async_trait;
 
 use super::{ScopeKey, StoreError};
@@ -15,6 +18,8 @@ pub type WeightedTerm = (u32, f32);
 /// Points of episodes, one for each episode and generation.
 ///
 /// A point is put whole, in place of an older one. What was put or removed is found, or not found any more, by the next search of every process.
+/// What names a generation that is not there is [`StoreError::Unusable`], except where said otherwise: it was not prepared, or someone dropped it.
+/// The contract suite (`store/contract/index.rs`) runs on every implementation.
 #[async_trait]
 pub trait VectorIndex: Send + Sync {
     /// What it is called in logs, metrics and receipts: `qdrant`, `pgvector`.
@@ -29,7 +34,7 @@ pub trait VectorIndex: Send + Sync {
     /// Says that a generation is complete, and is the one that questions are asked of.
     async fn serve(&self, generation: &str) -> Result<(), StoreError>;
 
-    /// Puts points.
+    /// Puts points. A vector of another dimension is [`StoreError::Unusable`], and then none is put.
     async fn put(&self, generation: &str, points: &[IndexPoint]) -> Result<(), StoreError>;
 
     /// Removes the points of episodes, in every generation.
@@ -111,4 +116,16 @@ pub struct IndexHits {
     pub near: Vec<(EpisodeId, f32)>,
     /// By terms, best first, with the sum of their weights, rare ones counting more.
     pub words: Vec<(EpisodeId, f32)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory::MemoryIndex;
+    use crate::store::contract::index::index_suite;
+
+    async fn in_memory() -> Option<Box<MemoryIndex>> {
+        Some(Box::default())
+    }
+
+    index_suite!(memory, crate::store::index::tests::in_memory);
 }

@@ -26,6 +26,8 @@ use async_trait::async_trait;
 
 pub use budgets::{BudgetStore, BudgetTotal, BudgetUse};
 pub use error::StoreError;
+#[cfg(test)]
+pub(crate) use index::memory::MemoryIndex;
 pub use index::{IndexHits, IndexPoint, IndexQuery, VectorIndex, WeightedTerm};
 pub use knowledge::{KnowledgeStore, PutDocument, Shelf, ShelfLimits};
 pub use scope_key::ScopeKey;
