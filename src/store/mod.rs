@@ -13,6 +13,7 @@ mod error;
 mod index;
 mod knowledge;
 pub mod sql;
+pub mod qdrant;
 mod scope_key;
 pub mod sqlite;
 mod types;

@@ -1,0 +1,79 @@
+//! Filters: the one place where they are made. Each begins with a scope, so there is no search without one.
+
+use qdrant_client::qdrant::{Condition, Filter, PointId, Range};
+
+use super::names::hex;
+use super::point::{AT, ROLE, SCOPE, SENSITIVITY, TENANT, at, point_id, role, sensitivity};
+use crate::base::{EpisodeId, Time};
+use crate::memory::{Scope, Sensitivity, Speaker};
+
+/// The points of a scope, or some of them.
+#[derive(Clone, Debug)]
+pub(super) struct Points {
+    must: Vec<Condition>,
+}
+
+impl Points {
+    /// Those of a scope. The tenant is said as well: a second wall, should two scopes ever write alike.
+    pub(super) fn of(scope: &Scope) -> Self {
+        Self {
+            must: vec![
+                Condition::matches(SCOPE, scope_key(scope)),
+                Condition::matches(TENANT, scope.tenant.to_string()),
+            ],
+        }
+    }
+
+    /// Of those the ones of episodes.
+    pub(super) fn only(mut self, episodes: &[EpisodeId]) -> Self {
+        self.must.push(Condition::has_id(episodes.iter().map(|id| point_id(*id)).collect::<Vec<PointId>>()));
+        self
+    }
+
+    /// Of those the ones that are no more private.
+    pub(super) fn at_most(mut self, max: Sensitivity) -> Self {
+        // What all are need not be looked at.
+        if max != Sensitivity::Sensitive {
+            let lte = Some(f64::from(sensitivity(max)));
+            self.must.push(Condition::range(SENSITIVITY, Range { lte, ..Range::default() }));
+        }
+        self
+    }
+
+    /// Of those the ones that one speaker said.
+    pub(super) fn said_by(mut self, speaker: Option<Speaker>) -> Self {
+        self.must.extend(speaker.map(|speaker| Condition::matches(ROLE, role(speaker).to_owned())));
+        self
+    }
+
+    /// Of those the ones that were said at `from` or later, and before `to`.
+    pub(super) fn between(mut self, from: Option<Time>, to: Option<Time>) -> Self {
+        if from.is_some() || to.is_some() {
+            let range = Range { gte: from.map(edge), lt: to.map(edge), ..Range::default() };
+            self.must.push(Condition::range(AT, range));
+        }
+        self
+    }
+}
+
+impl From<Points> for Filter {
+    fn from(points: Points) -> Self {
+        Self::must(points.must)
+    }
+}
+
+/// A moment as ranges have it: what points hold of it is exact in it.
+#[expect(clippy::cast_precision_loss, reason = "`at` keeps it within what is exact")]
+fn edge(time: Time) -> f64 {
+    at(time) as f64
+}
+
+/// A scope's three names as one key. Lengths first: no two scopes write alike.
+pub(super) fn scope_key(scope: &Scope) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for name in [&scope.tenant, &scope.namespace, &scope.subject] {
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(name.as_bytes());
+    }
+    hex(hasher.finalize().as_bytes())
+}
