@@ -10,6 +10,7 @@ mod ask;
 mod bad_input;
 mod budget;
 mod context;
+mod deploy;
 mod digest;
 mod download;
 mod edges;
