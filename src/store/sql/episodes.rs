@@ -24,10 +24,12 @@ static LIST: Sql = Sql::new(
     ORDER BY e.id LIMIT ?5",
 );
 
-static NEWEST: Sql = Sql::new("
+static NEWEST: Sql = Sql::new(
+    "
     SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM scopes s JOIN episodes e ON e.scope = s.id
     WHERE s.key = ?1 AND e.id < ?2 AND e.status = 'active'
-    ORDER BY e.id DESC LIMIT ?3");
+    ORDER BY e.id DESC LIMIT ?3",
+);
 
 static READ: Sql = Sql::new(
     "
@@ -35,10 +37,12 @@ static READ: Sql = Sql::new(
     WHERE e.id = ?1 AND s.key = ?2",
 );
 
-static READ_THESE: Sql = Sql::new("
+static READ_THESE: Sql = Sql::new(
+    "
     SELECT e.id, e.body, e.uses, e.last_used_at, e.retired_facts FROM scopes s
     JOIN episodes e ON e.scope = s.id AND e.id IN (SELECT value FROM each_text(?2))
-    WHERE s.key = ?1 ORDER BY e.id");
+    WHERE s.key = ?1 ORDER BY e.id",
+);
 
 static DELETE: Sql = Sql::new("DELETE FROM episodes WHERE id = ?1 AND scope = ?2");
 

@@ -47,7 +47,8 @@ static SET_BACKGROUND: Sql = Sql::new("UPDATE generations SET dimension = ?2, ba
 static LAST_CHANGE: Sql = Sql::new("SELECT coalesce(max(seq), 0) FROM changes");
 
 /// In the order of the changes, whatever else the planner may think of. Of an episode that is gone, and of an erased subject, only that is told.
-static DUE: Sql = Sql::new("
+static DUE: Sql = Sql::new(
+    "
     SELECT c.seq, s.tenant, s.namespace, s.subject, s.key, c.kind, c.object,
         CASE WHEN e.status = 'active' THEN e.body END, v.body
     FROM changes c
@@ -58,7 +59,8 @@ static DUE: Sql = Sql::new("
     WHERE c.seq > ?2 AND c.seq <= ?3
       AND (c.kind = 'subject' OR c.kind = 'episode' AND s.subject IS NOT NULL
         AND CASE WHEN e.id IS NULL THEN c.gone ELSE NOT c.gone AND (e.changed IS NULL OR e.changed = c.seq) END)
-    ORDER BY c.seq LIMIT ?4");
+    ORDER BY c.seq LIMIT ?4",
+);
 
 static COUNT_DUE: Sql = Sql::new(
     "
@@ -83,8 +85,10 @@ static PUT: Sql = Sql::new(
 
 static MOVE: Sql = Sql::new("UPDATE generations SET cursor = greatest(cursor, ?2) WHERE number = ?1");
 
-static REWIND: Sql = Sql::new("
-    UPDATE generations SET cursor = 0, owner = NULL, lease_until = NULL WHERE id = ?1 AND state <> 'dropping'");
+static REWIND: Sql = Sql::new(
+    "
+    UPDATE generations SET cursor = 0, owner = NULL, lease_until = NULL WHERE id = ?1 AND state <> 'dropping'",
+);
 
 static VECTORS: Sql = Sql::new(
     "
@@ -286,11 +290,8 @@ impl VectorStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "rewind_generation"))]
     async fn rewind_generation(&self, id: &str) -> Result<bool, StoreError> {
-        let done = query(&REWIND)
-            .bind(id)
-            .execute(&self.write)
-            .await
-            .map_err(driver("make a generation of vectors anew"))?;
+        let done =
+            query(&REWIND).bind(id).execute(&self.write).await.map_err(driver("make a generation of vectors anew"))?;
         Ok(done.rows_affected() > 0)
     }
 
