@@ -128,6 +128,7 @@ macro_rules! contract_suite {
                       a_reader_beside_writers_misses_nothing_and_sees_nothing_twice
                       of_two_first_values_learned_at_once_one_stands }
             upkeep { scopes_are_listed_in_pieces_and_erased_ones_are_not
+                     active_episodes_of_all_tenants_are_counted
                      what_is_forgotten_goes_in_one_step
                      forgetting_on_an_older_revision_does_nothing
                      what_was_archived_long_ago_goes_and_no_more_than_asked

@@ -4,6 +4,8 @@
 //! what was erased is never shown, whatever the index still holds.
 
 #[cfg(test)]
+pub(crate) mod faulty;
+#[cfg(test)]
 pub(crate) mod memory;
 
 use async_trait::async_trait;

@@ -26,9 +26,9 @@ use async_trait::async_trait;
 
 pub use budgets::{BudgetStore, BudgetTotal, BudgetUse};
 pub use error::StoreError;
-#[cfg(test)]
-pub(crate) use index::memory::MemoryIndex;
 pub use index::{IndexHits, IndexPoint, IndexQuery, VectorIndex, WeightedTerm};
+#[cfg(test)]
+pub(crate) use index::{faulty::Faulty, memory::MemoryIndex};
 pub use knowledge::{KnowledgeStore, PutDocument, Shelf, ShelfLimits};
 pub use scope_key::ScopeKey;
 pub use types::{
@@ -319,6 +319,9 @@ pub trait ChangeStore: Send + Sync {
 pub trait UpkeepStore: Send + Sync {
     /// Lists scopes that may hold something, of all tenants, each with a number to go on behind; for the sweep alone.
     async fn scopes_after(&self, after: i64, limit: u32) -> Result<Vec<(i64, Scope)>, StoreError>;
+
+    /// How many active episodes there are, of all tenants.
+    async fn count_episodes(&self) -> Result<u64, StoreError>;
 
     /// Puts aside and drops memories of a scope in one transaction. What is dropped leaves no tombstone: it may be told again.
     ///

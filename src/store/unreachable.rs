@@ -296,6 +296,10 @@ impl UpkeepStore for Unreachable {
         self.unavailable()
     }
 
+    async fn count_episodes(&self) -> Result<u64, StoreError> {
+        self.unavailable()
+    }
+
     async fn forget(&self, _: &Scope, _: &Forgetting) -> Result<Forgotten, StoreError> {
         self.unavailable()
     }

@@ -93,6 +93,20 @@ pub struct GenerationRecord {
     pub used_at: Time,
 }
 
+impl GenerationRecord {
+    /// Names the generation of a model in an index of this kind: what the records hold of the model is a generation of its own.
+    #[must_use]
+    pub fn model_in(model: &str, engine: &str, placed_by: &str) -> String {
+        format!("{model} in {engine}, placed by {placed_by}")
+    }
+
+    /// Whether an index of this kind holds it.
+    #[must_use]
+    pub fn is_in(&self, engine: &str) -> bool {
+        self.model.contains(&format!(" in {engine}, placed by "))
+    }
+}
+
 /// How far a generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationState {

@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 use super::fixtures::{NOW, scope};
 use crate::base::{EpisodeId, Random, SeededRandom, Time};
 use crate::memory::{Scope, Sensitivity, Speaker};
-use crate::store::{IndexHits, IndexPoint, IndexQuery, StoreError, VectorIndex};
+use crate::store::{IndexHits, IndexPoint, IndexQuery, ScopeKey, StoreError, VectorIndex};
 
 /// The generations that tests use, and that are dropped after each.
 pub(crate) const GENERATIONS: [&str; 3] = [A, B, "model-c/3/words"];
@@ -39,6 +39,7 @@ macro_rules! index_suite {
             the_serving_generation_is_switched
             a_generation_that_is_not_there_says_so
             a_generation_may_be_of_words_alone
+            a_point_may_be_of_words_alone
             very_many_points_are_put_at_once
             a_ping_is_answered_with_a_version
         }
@@ -59,6 +60,10 @@ macro_rules! index_suite {
     };
 }
 pub(crate) use index_suite;
+
+async fn erase(index: &dyn VectorIndex, scope: &Scope) -> Result<u64, StoreError> {
+    index.erase(&scope.tenant, ScopeKey::of(scope)).await
+}
 
 /// A point of no words.
 pub(crate) fn point(scope: &Scope, n: u128, vector: [f32; 3]) -> IndexPoint {
@@ -284,7 +289,7 @@ pub(crate) async fn nothing_is_found_across_scopes(index: &dyn VectorIndex) {
         assert_eq!((sorted(&hits.near), sorted(&hits.words)), (expected.clone(), expected.clone()), "{scope:?}");
         let listed = index.list(A, scope, None, 100).await.unwrap();
         assert_eq!(listed.iter().map(|id| id.0).collect::<Vec<_>>(), expected, "{scope:?}");
-        assert_eq!(index.erase(scope).await.unwrap(), expected.len() as u64, "{scope:?}");
+        assert_eq!(erase(index, scope).await.unwrap(), expected.len() as u64, "{scope:?}");
         erased += expected.len() as u64;
         assert_eq!(index.count(A).await.unwrap(), points.len() as u64 - erased);
     }
@@ -327,7 +332,7 @@ pub(crate) async fn what_was_removed_is_not_found_in_any_generation(index: &dyn 
 pub(crate) async fn erasure_takes_a_scope_out_of_every_generation_and_counts(index: &dyn VectorIndex) {
     let others = [scope("bob"), scope("ann").in_namespace("sales"), Scope::new("globex", "support", "ann")];
     let ann = scope("ann");
-    assert_eq!(index.erase(&ann).await.unwrap(), 0, "there need not be any generation");
+    assert_eq!(erase(index, &ann).await.unwrap(), 0, "there need not be any generation");
     index.prepare(A, 3).await.unwrap();
     index.prepare(B, 4).await.unwrap();
     let points: Vec<_> = (1..=5).map(|n| point(&ann, n, X)).collect();
@@ -336,8 +341,8 @@ pub(crate) async fn erasure_takes_a_scope_out_of_every_generation_and_counts(ind
     index.put(B, &[longer]).await.unwrap();
     let beside: Vec<_> = (10..).zip(&others).map(|(n, other)| point(other, n, X)).collect();
     index.put(A, &beside).await.unwrap();
-    assert_eq!(index.erase(&ann).await.unwrap(), 6);
-    assert_eq!(index.erase(&ann).await.unwrap(), 0);
+    assert_eq!(erase(index, &ann).await.unwrap(), 6);
+    assert_eq!(erase(index, &ann).await.unwrap(), 0);
     assert!(index.search(A, &near(&ann, &X)).await.unwrap().near.is_empty());
     assert_eq!((index.count(A).await.unwrap(), index.count(B).await.unwrap()), (3, 0));
     for (n, other) in (10..).zip(&others) {
@@ -442,7 +447,21 @@ pub(crate) async fn a_generation_may_be_of_words_alone(index: &dyn VectorIndex) 
     let hits = index.search(generation, &words(&ann, &[(9, 1.0)])).await.unwrap();
     assert_eq!((hits.near.len(), ids(&hits.words)), (0, vec![2, 1]));
     assert_unusable(index.search(generation, &near(&ann, &X)).await, "");
-    assert_eq!(index.erase(&ann).await.unwrap(), 2);
+    assert_eq!(erase(index, &ann).await.unwrap(), 2);
+}
+
+pub(crate) async fn a_point_may_be_of_words_alone(index: &dyn VectorIndex) {
+    let ann = scope("ann");
+    index.prepare(A, 3).await.unwrap();
+    let of_words = IndexPoint { vector: Vec::new(), ..with_terms(&ann, 2, &[(7, 1.0)]) };
+    let of_neither = IndexPoint { vector: Vec::new(), ..point(&ann, 3, X) };
+    index.put(A, &[point(&ann, 1, X), of_words, of_neither]).await.unwrap();
+    assert_eq!(ids(&index.search(A, &near(&ann, &X)).await.unwrap().near), [1]);
+    assert_eq!(ids(&index.search(A, &words(&ann, &[(7, 1.0)])).await.unwrap().words), [2]);
+    assert_eq!(index.list(A, &ann, None, 9).await.unwrap().len(), 3);
+    // What a vector was put for, and is put without one, has none any more.
+    index.put(A, &[IndexPoint { vector: Vec::new(), ..point(&ann, 1, X) }]).await.unwrap();
+    assert!(index.search(A, &near(&ann, &X)).await.unwrap().near.is_empty());
 }
 
 pub(crate) async fn very_many_points_are_put_at_once(index: &dyn VectorIndex) {

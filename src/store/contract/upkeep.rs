@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::fixtures::*;
 use crate::base::{EpisodeId, FactId, Time};
-use crate::memory::{Action, Actor, EpisodeStatus, FactStatus, Speaker};
+use crate::memory::{Action, Actor, EpisodeStatus, FactStatus, Scope, Speaker};
 use crate::store::{Audit, EpisodeFilter, Forgetting, Page, Store, StoreError, SubjectUse};
 
 pub(crate) async fn scopes_are_listed_in_pieces_and_erased_ones_are_not(store: &dyn Store) {
@@ -17,6 +17,17 @@ pub(crate) async fn scopes_are_listed_in_pieces_and_erased_ones_are_not(store: &
     let names: Vec<_> = first.iter().chain(&rest).map(|(_, scope)| scope.subject.to_string()).collect();
     assert_eq!(names, ["ann", "cid"]);
     assert!(store.scopes_after(rest[0].0, 10).await.unwrap().is_empty());
+}
+
+pub(crate) async fn active_episodes_of_all_tenants_are_counted(store: &dyn Store) {
+    assert_eq!(store.count_episodes().await.unwrap(), 0);
+    let mut aside = episode(2, Speaker::User, "put aside");
+    aside.status = EpisodeStatus::Archived;
+    store.put_episodes(&scope("ann"), &[episode(1, Speaker::User, "a"), aside]).await.unwrap();
+    store.put_episodes(&Scope::new("globex", "support", "ann"), &[episode(3, Speaker::User, "b")]).await.unwrap();
+    assert_eq!(store.count_episodes().await.unwrap(), 2);
+    store.erase(&scope("ann"), NOW).await.unwrap();
+    assert_eq!(store.count_episodes().await.unwrap(), 1);
 }
 
 fn forgetting(revision: i64) -> Forgetting {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use super::{IndexHits, IndexPoint, IndexQuery, VectorIndex, WeightedTerm};
 use crate::base::EpisodeId;
 use crate::memory::Scope;
-use crate::store::StoreError;
+use crate::store::{ScopeKey, StoreError};
 
 /// All generations in one map.
 #[derive(Debug, Default)]
@@ -75,7 +75,8 @@ impl VectorIndex for MemoryIndex {
 
     async fn put(&self, generation: &str, points: &[IndexPoint]) -> Result<(), StoreError> {
         self.with(generation, |there| {
-            points.iter().try_for_each(|point| there.check(&point.vector))?;
+            let vectors = points.iter().map(|point| &point.vector).filter(|vector| !vector.is_empty());
+            vectors.map(|vector| there.check(vector)).collect::<Result<(), _>>()?;
             there.points.extend(points.iter().map(|point| (point.episode, point.clone())));
             Ok(())
         })
@@ -89,11 +90,11 @@ impl VectorIndex for MemoryIndex {
         Ok(())
     }
 
-    async fn erase(&self, scope: &Scope) -> Result<u64, StoreError> {
+    async fn erase(&self, _: &str, scope: ScopeKey) -> Result<u64, StoreError> {
         let mut erased = 0;
         for there in self.generations().values_mut() {
             let before = there.points.len();
-            there.points.retain(|_, point| point.scope != *scope);
+            there.points.retain(|_, point| ScopeKey::of(&point.scope) != scope);
             erased += (before - there.points.len()) as u64;
         }
         Ok(erased)
@@ -104,7 +105,10 @@ impl VectorIndex for MemoryIndex {
             query.vector.map_or(Ok(()), |vector| there.check(vector))?;
             let of_scope: Vec<_> = there.points.values().filter(|point| point.scope == *query.scope).collect();
             let matching = || of_scope.iter().copied().filter(|point| matches(point, query));
-            let near = query.vector.map(|vector| matching().map(|p| (p.episode, cosine(vector, &p.vector))).collect());
+            let near = query.vector.map(|vector| {
+                let with_vector = matching().filter(|point| !point.vector.is_empty());
+                with_vector.map(|p| (p.episode, cosine(vector, &p.vector))).collect()
+            });
             let terms: Vec<_> =
                 query.terms.iter().map(|(term, weight)| (*term, weight * idf(&of_scope, *term))).collect();
             let words = matching().filter_map(|p| Some((p.episode, in_common(&terms, &p.terms)?))).collect();

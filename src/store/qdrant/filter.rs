@@ -6,6 +6,7 @@ use super::names::hex;
 use super::point::{AT, ROLE, SCOPE, SENSITIVITY, TENANT, at, point_id, role, sensitivity};
 use crate::base::{EpisodeId, Time};
 use crate::memory::{Scope, Sensitivity, Speaker};
+use crate::store::ScopeKey;
 
 /// The points of a scope, or some of them.
 #[derive(Clone, Debug)]
@@ -16,12 +17,12 @@ pub(super) struct Points {
 impl Points {
     /// Those of a scope. The tenant is said as well: a second wall, should two scopes ever write alike.
     pub(super) fn of(scope: &Scope) -> Self {
-        Self {
-            must: vec![
-                Condition::matches(SCOPE, scope_key(scope)),
-                Condition::matches(TENANT, scope.tenant.to_string()),
-            ],
-        }
+        Self::of_key(&scope.tenant, ScopeKey::of(scope))
+    }
+
+    /// The same of one whose names are not all known any more.
+    pub(super) fn of_key(tenant: &str, scope: ScopeKey) -> Self {
+        Self { must: vec![Condition::matches(SCOPE, scope_key(scope)), Condition::matches(TENANT, tenant.to_owned())] }
     }
 
     /// Of those the ones of episodes.
@@ -68,12 +69,7 @@ fn edge(time: Time) -> f64 {
     at(time) as f64
 }
 
-/// A scope's three names as one key. Lengths first: no two scopes write alike.
-pub(super) fn scope_key(scope: &Scope) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for name in [&scope.tenant, &scope.namespace, &scope.subject] {
-        hasher.update(&(name.len() as u64).to_le_bytes());
-        hasher.update(name.as_bytes());
-    }
-    hex(hasher.finalize().as_bytes())
+/// How a point says whose it is.
+pub(super) fn scope_key(scope: ScopeKey) -> String {
+    hex(&scope.0)
 }

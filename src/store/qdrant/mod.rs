@@ -31,7 +31,7 @@ use tracing::{instrument, warn};
 pub use self::version::skew;
 
 use self::names::Names;
-use super::{IndexHits, IndexPoint, IndexQuery, StoreError, VectorIndex};
+use super::{IndexHits, IndexPoint, IndexQuery, ScopeKey, StoreError, VectorIndex};
 use crate::base::{EpisodeId, Secret};
 use crate::memory::Scope;
 
@@ -144,8 +144,8 @@ impl VectorIndex for Qdrant {
     }
 
     #[instrument(skip_all)]
-    async fn erase(&self, scope: &Scope) -> Result<u64, StoreError> {
-        self.erase_points(scope).await
+    async fn erase(&self, tenant: &str, scope: ScopeKey) -> Result<u64, StoreError> {
+        self.erase_points(tenant, scope).await
     }
 
     #[instrument(skip_all, fields(generation))]

@@ -9,7 +9,7 @@ use qdrant_client::qdrant::{DenseVector, NamedVectors, PointId, PointStruct, Spa
 use super::filter::scope_key;
 use crate::base::{EpisodeId, Time};
 use crate::memory::{Sensitivity, Speaker};
-use crate::store::{IndexPoint, StoreError};
+use crate::store::{IndexPoint, ScopeKey, StoreError};
 
 /// The vector of what is meant.
 pub(super) const DENSE: &str = "dense";
@@ -35,7 +35,7 @@ pub(super) const SENSITIVITY: &str = "sensitivity";
 pub(super) fn point(point: &IndexPoint) -> PointStruct {
     let payload: HashMap<String, Value> = [
         (TENANT, point.scope.tenant.to_string().into()),
-        (SCOPE, scope_key(&point.scope).into()),
+        (SCOPE, scope_key(ScopeKey::of(&point.scope)).into()),
         (EPISODE, point.episode.to_string().into()),
         (SESSION, point.session.clone().into()),
         (ROLE, role(point.role).into()),

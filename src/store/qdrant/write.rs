@@ -12,7 +12,7 @@ use super::point::point;
 use super::{Isolation, Qdrant};
 use crate::base::EpisodeId;
 use crate::memory::Scope;
-use crate::store::{IndexPoint, StoreError};
+use crate::store::{IndexPoint, ScopeKey, StoreError};
 
 /// Points of one request. As Qdrant's own client puts them in one; a larger one blocks others.
 const BATCH_POINTS: usize = 256;
@@ -26,7 +26,9 @@ const BATCH_IDS: usize = 1000;
 impl Qdrant {
     pub(super) async fn put_points(&self, generation: &str, points: &[IndexPoint]) -> Result<(), StoreError> {
         let dimension = self.dimension(generation).await?;
-        if let Some(other) = points.iter().map(|point| point.vector.len()).find(|len| *len != dimension as usize) {
+        if let Some(other) =
+            points.iter().map(|point| point.vector.len()).find(|len| *len != 0 && *len != dimension as usize)
+        {
             self.forget(generation);
             return Err(StoreError::Unusable(format!(
                 "a vector of {other} numbers is none of the generation {generation}, which has dimension {dimension}"
@@ -86,11 +88,12 @@ impl Qdrant {
     }
 
     /// Counts before it deletes: what others put in between goes too, and is not counted.
-    pub(super) async fn erase_points(&self, scope: &Scope) -> Result<u64, StoreError> {
+    pub(super) async fn erase_points(&self, tenant: &str, scope: ScopeKey) -> Result<u64, StoreError> {
         let mut erased = 0;
-        for name in self.of_tenant(&scope.tenant).await? {
-            erased += self.count_in(name.clone(), Some(Points::of(scope).into())).await?.unwrap_or(0);
-            self.delete(&name, Points::of(scope)).await?;
+        for name in self.of_tenant(tenant).await? {
+            let points = Points::of_key(tenant, scope);
+            erased += self.count_in(name.clone(), Some(points.clone().into())).await?.unwrap_or(0);
+            self.delete(&name, points).await?;
         }
         Ok(erased)
     }

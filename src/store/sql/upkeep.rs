@@ -15,6 +15,8 @@ use crate::base::Time;
 use crate::memory::Scope;
 use crate::store::{Audit, Audited, Forgetting, Forgotten, StoreError, SubjectUse, UpkeepStore};
 
+static COUNT_EPISODES: Sql = Sql::new("SELECT count(*) FROM episodes WHERE status = 'active'");
+
 static SCOPES: Sql = Sql::new(
     "
     SELECT id, tenant, namespace, subject FROM scopes WHERE id > ?1 AND subject IS NOT NULL ORDER BY id LIMIT ?2",
@@ -95,6 +97,11 @@ impl UpkeepStore for SqlStore {
             .into_iter()
             .map(|(id, tenant, namespace, subject)| (id, Scope::new(tenant, namespace, subject)))
             .collect())
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "count_episodes"))]
+    async fn count_episodes(&self) -> Result<u64, StoreError> {
+        query_scalar(&COUNT_EPISODES).fetch_one(&self.read).await.map_err(driver("count episodes"))
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "forget"))]
