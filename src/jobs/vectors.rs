@@ -292,8 +292,7 @@ impl Vectors {
         let mut generation = Generation { dimension, ..self.embedder.generation().clone() };
         if let Some(index) = &self.index {
             // What the records hold and what an index holds is complete at different times, and an index holds vectors as they are placed.
-            generation.model =
-                format!("{} in {}, placed by {}", generation.model, index.engine(), self.host.measured_by());
+            generation.model = GenerationRecord::model_in(&generation.model, index.engine(), &self.host.measured_by());
         }
         let record = self.store.use_generation(&generation, now).await?;
         Ok(Using {

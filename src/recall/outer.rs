@@ -253,3 +253,6 @@ fn interleaved<'a>(
     let n = near.len().max(words.len());
     (0..n).flat_map(|at| [near.get(at), words.get(at)]).flatten().map(|(id, _)| *id)
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,3 +150,6 @@ impl Vectors {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

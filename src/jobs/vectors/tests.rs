@@ -15,7 +15,7 @@ use crate::store::{EpisodeStore, ScopeStore, VectorStore};
 
 /// Counts letters. Can be told to fail, to refuse texts with a word, and to be of another size.
 #[derive(Debug)]
-struct Letters {
+pub(super) struct Letters {
     generation: Generation,
     dimension: AtomicUsize,
     fails: Mutex<Option<EmbedError>>,
@@ -25,7 +25,7 @@ struct Letters {
 }
 
 impl Letters {
-    fn new(model: &str) -> Arc<Self> {
+    pub(super) fn new(model: &str) -> Arc<Self> {
         let generation = Generation {
             model: model.to_owned(),
             dimension: None,
@@ -37,7 +37,7 @@ impl Letters {
         Arc::new(Self { generation, dimension, fails: Mutex::default(), documents: AtomicU64::new(0), gate })
     }
 
-    fn vector(&self, text: &str) -> Vec<f32> {
+    pub(super) fn vector(&self, text: &str) -> Vec<f32> {
         let mut counts = vec![0.1; self.dimension.load(Ordering::Relaxed)];
         for letter in text.bytes().filter(u8::is_ascii_lowercase) {
             let at = usize::from(letter - b'a') % counts.len();
@@ -72,7 +72,7 @@ impl Embed for Letters {
 
 /// What the job told the scopes in memory.
 #[derive(Default)]
-struct Scopes {
+pub(super) struct Scopes {
     serves: Mutex<Option<String>>,
     has: Mutex<BTreeSet<(String, EpisodeId)>>,
     lacking: Mutex<HashMap<Scope, Vec<EpisodeId>>>,
@@ -106,7 +106,7 @@ impl VectorHost for Scopes {
     }
 
     async fn serve(&self, generation: &str, background: &[u8]) -> bool {
-        assert_eq!(background, b"measured");
+        assert!(background == b"measured" || background.is_empty());
         let good = !*self.outdated.lock().unwrap();
         if good {
             *self.serves.lock().unwrap() = Some(generation.to_owned());
@@ -135,36 +135,36 @@ impl Scopes {
         self.has.lock().unwrap().len()
     }
 
-    fn serves(&self) -> Option<String> {
+    pub(super) fn serves(&self) -> Option<String> {
         self.serves.lock().unwrap().clone()
     }
 }
 
-struct Process {
-    job: Vectors,
-    host: Arc<Scopes>,
-    embedder: Arc<Letters>,
-    metrics: Arc<Metrics>,
+pub(super) struct Process {
+    pub(super) job: Vectors,
+    pub(super) host: Arc<Scopes>,
+    pub(super) embedder: Arc<Letters>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// One store, and the processes that share it.
-struct World {
-    store: Arc<SqlStore>,
-    clock: Arc<ManualClock>,
+pub(super) struct World {
+    pub(super) store: Arc<SqlStore>,
+    pub(super) clock: Arc<ManualClock>,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let store = Arc::new(SqlStore::sqlite(SqliteOptions::default()).await.unwrap());
         Self { store, clock: Arc::new(ManualClock::new(NOW)) }
     }
 
-    async fn told(&self, subject: &str, ids: std::ops::Range<u128>) {
+    pub(super) async fn told(&self, subject: &str, ids: std::ops::Range<u128>) {
         let episodes: Vec<_> = ids.map(|n| episode(n, Speaker::User, &format!("memory number {n}"))).collect();
         self.store.put_episodes(&scope(subject), &episodes).await.unwrap();
     }
 
-    fn process(&self, owner: &str, embedder: Arc<Letters>) -> Process {
+    pub(super) fn process(&self, owner: &str, embedder: Arc<Letters>) -> Process {
         let host = Arc::new(Scopes::default());
         let metrics = Arc::new(Metrics::new());
         let job = Vectors::new(
@@ -179,18 +179,18 @@ impl World {
         Process { job, host, embedder, metrics }
     }
 
-    async fn stored(&self, subject: &str, generation: &str) -> usize {
+    pub(super) async fn stored(&self, subject: &str, generation: &str) -> usize {
         self.store.vectors(&scope(subject), generation, None, 1_000).await.unwrap().len()
     }
 }
 
 impl Process {
     /// Works until there is nothing to do.
-    async fn work(&mut self) {
+    pub(super) async fn work(&mut self) {
         while self.job.step().await.unwrap() == Pace::Busy {}
     }
 
-    fn generation(&self) -> String {
+    pub(super) fn generation(&self) -> String {
         self.job.using.as_ref().unwrap().record.id.clone()
     }
 }

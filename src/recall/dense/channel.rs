@@ -38,7 +38,7 @@ pub(in crate::recall) struct Near<'a> {
 
 /// How near one episode is: cosines, without what all texts have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Closeness {
+pub(in crate::recall) struct Closeness {
     pub(super) turn: f32,
     /// Of the sum of its vector and its neighbours'.
     pub(super) neighbours: f32,
@@ -63,6 +63,11 @@ pub(in crate::recall) struct Nearest {
 }
 
 impl Closeness {
+    #[cfg(test)]
+    pub(in crate::recall) fn turn(self) -> f32 {
+        self.turn
+    }
+
     /// The nearest of both, by each channel.
     pub(super) fn max(self, other: Self) -> Self {
         Self { turn: self.turn.max(other.turn), neighbours: self.neighbours.max(other.neighbours) }
@@ -158,7 +163,7 @@ impl Channel {
     }
 
     /// How near a document is; `None` when it has no vector.
-    pub(super) fn closeness(&self, doc: u32) -> Option<Closeness> {
+    pub(in crate::recall) fn closeness(&self, doc: u32) -> Option<Closeness> {
         let turn = self.turn(doc)?;
         Some(Closeness { turn, neighbours: self.neighbours[doc as usize] })
     }
