@@ -9,6 +9,7 @@ mod keep;
 mod keys;
 mod learn;
 mod limits;
+mod reindex;
 pub mod reload;
 mod routing;
 mod seat;
@@ -31,6 +32,7 @@ pub use build::{BuildError, Parts, build, policies, policy_changes, recall_confi
 pub use embed::embedder;
 pub use export::{Counted, Exporting, collector, export};
 pub use index::index_of;
+pub use reindex::{ReindexError, newest, reindex};
 pub use routing::provider;
 
 use ask::OwnModels;
@@ -49,7 +51,7 @@ use crate::layers::Patience;
 use crate::memory::{Schemas, Scope};
 use crate::recall::{Knowledge, Questions, Recall};
 use crate::states::States;
-use crate::store::Store;
+use crate::store::{Store, VectorIndex};
 use crate::telemetry::{Label, LearnedAs, Metrics, Swept, raise_to};
 use crate::tokens::Counter;
 use crate::upstream::{Learned, Passthrough, Route, Routes, Services};
@@ -74,6 +76,8 @@ pub struct App {
     pub knowledge: Arc<Knowledge>,
     /// Makes those of questions, in time or not at all; `None` = words alone find.
     pub questions: Option<Arc<Questions>>,
+    /// The index outside of the process that finds memories; `None` = they are found in it.
+    pub index: Option<Arc<dyn VectorIndex>>,
     /// How the making of vectors stands; `None` = there is none.
     pub vectors: Option<Arc<VectorStatus>>,
     /// Conversation states.

@@ -29,6 +29,7 @@ pub fn admin_routes(app: &Arc<App>) -> Router {
 pub fn routes(app: &Arc<App>) -> Router {
     let state = memory::MemoryApi {
         store: Arc::clone(&app.store),
+        index: app.index.clone(),
         identify: Arc::new(identity::ByKey(Arc::clone(app))),
         changed: Arc::new(identity::Caches(Arc::clone(app))),
         clock: Arc::clone(&app.clock),

@@ -66,6 +66,9 @@ pub enum BuildError {
     /// The embedding model cannot be used.
     #[error("the embedding model cannot be used: {0}")]
     Embedder(String),
+    /// The index outside of the process cannot be used.
+    #[error("{0}; look at [vectors]")]
+    Index(String),
     /// The OpenTelemetry collector cannot be set up.
     #[error(
         "telemetry cannot be sent to {endpoint}: {reason}; look at [telemetry] otlp_endpoint, otlp_headers and otlp_ca_file"
@@ -332,6 +335,7 @@ pub(super) async fn build_with(
         embedder,
         knowledge,
         questions,
+        index: outside.map(|outside| outside.index),
         vectors: vector_status,
         states,
         schemas,

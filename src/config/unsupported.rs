@@ -16,7 +16,10 @@ impl Config {
             matches!(self.store.url, StoreUrl::Postgres(_)),
             "store.url: PostgreSQL is not supported yet; use sqlite://… or leave it out",
         );
-        cannot(self.vectors.engine != VectorsEngine::Embedded, "vectors.engine: only \"embedded\" is supported yet");
+        cannot(
+            self.vectors.engine == VectorsEngine::Pgvector,
+            "vectors.engine: \"pgvector\" is not supported yet; \"qdrant\" is",
+        );
         cannot(self.redis.url.is_some(), "redis.url: Redis is not supported yet; leave it out");
         cannot(
             self.extract.keep_exchanges_days > 0,

@@ -10,7 +10,7 @@ use super::error::{Answer, ApiError};
 use super::export::Reader;
 use super::import::Taker;
 use super::listing::checked_limit;
-use super::{Shared, render};
+use super::{Shared, erasure, render};
 use crate::base::ErrorKind;
 use crate::config::ApiAccess;
 use crate::memory::export::{Line, origin};
@@ -79,9 +79,8 @@ pub(super) async fn copy(State(api): State<Shared>, headers: HeaderMap, Json(bod
     answer["hidden"] = hidden.into();
     answer["moved"] = body.moves.into();
     if body.moves {
-        let erased = api.store.erase(&from, api.clock.now()).await?;
-        api.changed.changed(&from);
-        answer["erased"] = json!({ "counts": erased.counts, "complete": erased.complete });
+        let receipt = erasure::erase(&api, &from, api.clock.now()).await?;
+        answer["erased"] = receipt.render().into();
     } else {
         api.store.audit(&from, &audit("copied_out")).await?;
     }

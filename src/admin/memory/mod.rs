@@ -12,6 +12,7 @@ mod copy;
 mod corrections;
 mod edits;
 mod episodes;
+mod erasure;
 mod error;
 mod exchanges;
 mod export;
@@ -45,7 +46,7 @@ pub use call::{Caller, Identify};
 use crate::base::{Clock, EpisodeId, GatewayError, Random};
 use crate::config::ApiAccess;
 use crate::memory::{Namespace, Schemas, Scope};
-use crate::store::Store;
+use crate::store::{Store, VectorIndex};
 use error::ApiError;
 use turns::Turns;
 
@@ -72,6 +73,8 @@ pub trait Changed: Send + Sync {
 pub struct MemoryApi {
     /// The records.
     pub store: Arc<dyn Store>,
+    /// The index outside of the process that follows them, where there is one.
+    pub index: Option<Arc<dyn VectorIndex>>,
     /// Says who calls.
     pub identify: Arc<dyn Identify>,
     /// Is told of writes.

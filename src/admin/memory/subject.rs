@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::call::{Read, Write};
 use super::error::Answer;
-use super::{Shared, listing, render};
+use super::{Shared, erasure, listing, render};
 
 /// `GET /namespaces`: those that this key may use, with the revision of this subject's memory in each.
 pub(super) async fn namespaces(State(api): State<Shared>, call: Read) -> Answer {
@@ -23,15 +23,11 @@ pub(super) async fn namespaces(State(api): State<Shared>, call: Read) -> Answer 
 /// `DELETE /subject`: erases everything of the subject in the caller's namespace, and says what went.
 pub(super) async fn erase(State(api): State<Shared>, call: Write) -> Answer<Response> {
     let now = api.clock.now();
-    let erased = api.store.erase(&call.scope, now).await?;
-    api.changed.erased(&call.scope);
-    tracing::info!(scope = ?call.scope, complete = erased.complete, "a subject was erased");
-    Ok(render::ok(&json!({
-        "subject": call.scope.subject,
-        "namespace": call.scope.namespace,
-        "erased_at": now.to_rfc3339(),
-        "counts": erased.counts,
-        "complete": erased.complete,
-        "remains": erased.remains,
-    })))
+    let receipt = erasure::erase(&api, &call.scope, now).await?;
+    tracing::info!(scope = ?call.scope, complete = receipt.complete(), "a subject was erased");
+    let mut told = receipt.render();
+    told.insert("subject".to_owned(), json!(call.scope.subject));
+    told.insert("namespace".to_owned(), json!(call.scope.namespace));
+    told.insert("erased_at".to_owned(), now.to_rfc3339().into());
+    Ok(render::ok(&told.into()))
 }

@@ -23,7 +23,7 @@ use super::*;
 use crate::base::{EpisodeId, ErrorKind, ExchangeId, GatewayError, ManualClock, ProposalId, SeededRandom, Time};
 use crate::memory::{Candidate, Episode, Evidence, FactKind, Sensitivity, Speaker, Turn};
 use crate::store::sql::{SqlStore, SqliteOptions};
-use crate::store::{Claim, Finished, Learned, OutboxStore, Proposal, ProposalStatus, Shown};
+use crate::store::{Claim, Finished, Learned, OutboxStore, Proposal, ProposalStatus, Shown, VectorIndex};
 
 /// Takes the caller from headers that name its parts.
 struct FromHeaders;
@@ -122,12 +122,17 @@ fn ann() -> Scope {
 
 impl Api {
     async fn new() -> Self {
+        Self::with_index(None).await
+    }
+
+    async fn with_index(index: Option<Arc<dyn VectorIndex>>) -> Self {
         let store = SqlStore::sqlite(SqliteOptions::default()).await.unwrap();
         let clock = Arc::new(ManualClock::new(Time(1_700_000_000_000)));
         let noted = Arc::new(Noted::default());
         let tasks = TaskTracker::new();
         let router = router(MemoryApi {
             store: Arc::new(store.clone()),
+            index,
             identify: Arc::new(FromHeaders),
             changed: noted.clone(),
             clock: clock.clone(),

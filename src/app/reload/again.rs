@@ -58,6 +58,7 @@ impl App {
             clock: Arc::clone(&self.clock),
             random: Arc::clone(&self.random),
             store: Arc::clone(&self.store),
+            index: self.index.clone(),
             outbox: self.outbox.clone(),
             journal: self.journal.clone(),
             recall: Arc::clone(&self.recall),
