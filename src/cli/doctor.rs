@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
 use crate::app::{Parts, collector, embedder, provider};
@@ -19,6 +21,18 @@ use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, Sub
 use crate::telemetry::otlp::{Collector, empty_message};
 use crate::telemetry::{Label, Signal};
 use crate::upstream::{Auth, probe};
+
+mod index;
+
+/// What is looked at, and repaired.
+#[derive(Clone, Debug, Args)]
+pub(super) struct DoctorArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Makes the index ([vectors] engine) anew from the records, beside gateways that run; may be stopped and taken up again
+    #[arg(long)]
+    reindex: bool,
+}
 
 /// One thing that was looked at.
 struct Finding {
@@ -38,14 +52,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SUSPECT_DAYS: i64 = 30;
 
 /// Looks, prints a line for each finding, and fails when one is bad.
-pub(super) async fn run(args: ConfigArgs) -> ExitCode {
-    let config = match args.load() {
+pub(super) async fn run(args: DoctorArgs) -> ExitCode {
+    let config = match args.config.load() {
         Ok(config) => config,
         Err(errors) => {
             complain(&errors.to_string());
             return ExitCode::FAILURE;
         }
     };
+    if args.reindex {
+        return reindex(&config).await;
+    }
     let mut findings = vec![good("the config has no mistakes".to_owned())];
     findings.extend(config.unsupported().into_iter().map(bad));
     for address in iter::once(config.server.listen).chain(config.server.admin_listen) {
@@ -70,6 +87,17 @@ pub(super) async fn run(args: ConfigArgs) -> ExitCode {
         say(&format!("{mark} {}", finding.what));
     }
     if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn reindex(config: &Config) -> ExitCode {
+    let options = SqliteOptions { path: Some(config.database(&SystemEnv)), ..SqliteOptions::default() };
+    match SqliteStore::open(options).await {
+        Ok(store) => index::make_anew(config, Arc::new(store)).await,
+        Err(error) => {
+            complain(&format!("the database cannot be opened: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 async fn listen(address: SocketAddr) -> Finding {
@@ -138,6 +166,7 @@ async fn store(config: &Config) -> Vec<Finding> {
         Ok(generations) => findings.extend(vectors(&generations, config.embeddings.engine != EmbeddingsEngine::Off)),
         Err(error) => findings.push(bad(format!("the generations of vectors cannot be read: {error}"))),
     }
+    findings.extend(index::look(config, &store).await);
     let since = SystemClock.now().plus_seconds(-SUSPECT_DAYS * 86_400);
     match store.subject_use(since, 10_000).await {
         Ok(uses) => findings.extend(suspects(&uses).into_iter().map(warning)),

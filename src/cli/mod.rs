@@ -41,7 +41,7 @@ enum Command {
     /// Reads the config and prints every mistake in it, or what it says
     Check(ConfigArgs),
     /// Looks at config, data folder, store and upstreams, and says what to do about what is wrong
-    Doctor(ConfigArgs),
+    Doctor(doctor::DoctorArgs),
     /// Shows what would be sent for a chat request (a file, or - for standard input) and why, without sending it
     Explain(Box<explain::ExplainArgs>),
     /// Makes, lists, rotates and revokes virtual keys in the store
