@@ -122,11 +122,11 @@ pub struct IndexHits {
 
 #[cfg(test)]
 mod tests {
-    use super::memory::MemoryIndex;
     use crate::store::contract::index::index_suite;
+    use crate::store::{MemoryIndex, VectorIndex};
 
-    async fn in_memory() -> Option<Box<MemoryIndex>> {
-        Some(Box::default())
+    async fn in_memory() -> Option<Box<dyn VectorIndex>> {
+        Some(Box::new(MemoryIndex::default()))
     }
 
     index_suite!(memory, crate::store::index::tests::in_memory);

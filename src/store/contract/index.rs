@@ -46,8 +46,6 @@ macro_rules! index_suite {
     };
     (@all $index:ident, $open:path: $($test:ident)*) => {
         mod $index {
-            use $crate::store::VectorIndex as _;
-
             $(#[tokio::test]
             async fn $test() {
                 let Some(index) = $open().await else { return };
@@ -154,8 +152,9 @@ pub(crate) async fn a_point_is_put_whole_in_place_of_the_one_before(index: &dyn 
     index.prepare(A, 3).await.unwrap();
     index.put(A, &[with_terms(&ann, 1, &[(1, 1.0), (2, 1.0)])]).await.unwrap();
     let later = IndexPoint { vector: vec![0.0, 1.0, 0.0], role: Speaker::Tool, ..with_terms(&ann, 1, &[(3, 1.0)]) };
-    index.put(A, &[later.clone()]).await.unwrap();
-    index.put(A, &[later]).await.unwrap();
+    for _ in 0..2 {
+        index.put(A, std::slice::from_ref(&later)).await.unwrap();
+    }
     assert_eq!(index.count(A).await.unwrap(), 1);
     let hits = index.search(A, &IndexQuery { terms: &[(1, 1.0), (2, 1.0)], ..near(&ann, &X) }).await.unwrap();
     assert!(hits.near[0].1.abs() < 0.001 && hits.words.is_empty(), "{hits:?}");

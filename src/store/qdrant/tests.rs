@@ -1,1 +1,67 @@
+//! The suite of indexes on a Qdrant server, or the test server that `tests/qdrant` builds; what only Qdrant does; and what goes wrong with servers.
+//!
+//! `BACKSTORY_TEST_QDRANT` says where it is; without it these tests say that they were skipped.
 
+mod collections;
+mod faults;
+mod proxy;
+mod refusals;
+
+use std::time::Duration;
+
+use super::{Isolation, Options, Qdrant, Quantization};
+use crate::base::{Random as _, SystemRandom};
+use crate::store::VectorIndex;
+use crate::store::contract::index::index_suite;
+
+/// Where the server is; none, and a word about it, where there is none.
+fn server() -> Option<String> {
+    const NAME: &str = "BACKSTORY_TEST_QDRANT";
+    let url = std::env::var(NAME).ok().filter(|url| !url.is_empty());
+    if url.is_none() {
+        assert_ne!(std::env::var("BACKSTORY_TEST_SERVERS").as_deref(), Ok("required"), "{NAME} is not set");
+        eprintln!("SKIPPED: {NAME} is not set");
+    }
+    url
+}
+
+/// Options with names of their own.
+fn options(url: &str) -> Options {
+    Options {
+        url: url.to_owned(),
+        api_key: None,
+        collection_prefix: format!("test_{:016x}", SystemRandom.next_u64()),
+        isolation: Isolation::Payload,
+        quantization: Quantization::Off,
+        // A busy machine is no fault.
+        timeout: Duration::from_secs(60),
+        hnsw_ef: None,
+    }
+}
+
+fn open(change: impl FnOnce(&mut Options)) -> Option<Box<dyn VectorIndex>> {
+    let mut options = options(&server()?);
+    change(&mut options);
+    Some(Box::new(Qdrant::connect(&options).unwrap()))
+}
+
+async fn payload() -> Option<Box<dyn VectorIndex>> {
+    open(|_| {})
+}
+
+async fn collection() -> Option<Box<dyn VectorIndex>> {
+    open(|options| options.isolation = Isolation::Collection)
+}
+
+async fn scalar() -> Option<Box<dyn VectorIndex>> {
+    open(|options| (options.quantization, options.hnsw_ef) = (Quantization::Scalar, Some(64)))
+}
+
+async fn binary() -> Option<Box<dyn VectorIndex>> {
+    open(|options| options.quantization = Quantization::Binary)
+}
+
+index_suite!(by_payload, crate::store::qdrant::tests::payload);
+index_suite!(by_collection, crate::store::qdrant::tests::collection);
+index_suite!(scalar_quantization, crate::store::qdrant::tests::scalar);
+index_suite!(binary_quantization, crate::store::qdrant::tests::binary);
