@@ -28,6 +28,7 @@ mod spending;
 mod store;
 mod telemetry;
 mod unsupported;
+mod vectors;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -45,8 +46,9 @@ pub use provider::Provider;
 pub use recall::{Embeddings, EmbeddingsEngine, Recall, RecallWeights, Rerank, RerankKind};
 pub use server::{Admin, Server};
 pub use spending::Unpriced;
-pub use store::{Durability, Redis, StoreSection, StoreUrl, TenantIsolation, Vectors, VectorsEngine};
+pub use store::{Durability, Redis, StoreSection, StoreUrl};
 pub use telemetry::{Otlp, Telemetry};
+pub use vectors::{Vectors, VectorsEngine};
 
 use reader::{Reader, Section};
 

@@ -1,9 +1,8 @@
-//! `[store]`, `[vectors]` and `[redis]`: where things are kept.
+//! `[store]` and `[redis]`: where records are kept, and what replicas share.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::provider::http_url;
 use super::reader::Section;
 use crate::base::Secret;
 
@@ -85,78 +84,6 @@ fn store_url(text: &str) -> Option<StoreUrl> {
     }
     let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"))?;
     (!rest.is_empty()).then(|| StoreUrl::Postgres(Secret::from(text)))
-}
-
-/// `[vectors]`: the index of embeddings.
-#[derive(Clone, Debug)]
-pub struct Vectors {
-    /// `engine`.
-    pub engine: VectorsEngine,
-    /// `url`: of the Qdrant server.
-    pub url: Option<String>,
-    /// `api_key`: of the Qdrant server.
-    pub api_key: Option<Secret>,
-    /// `tenant_isolation`: how tenants are kept apart in it.
-    pub tenant_isolation: TenantIsolation,
-}
-
-/// Where embeddings are searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VectorsEngine {
-    /// In the process, exact within a scope.
-    Embedded,
-    /// In PostgreSQL.
-    Pgvector,
-    /// In a Qdrant server.
-    Qdrant,
-}
-
-/// How tenants are kept apart in a shared index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TenantIsolation {
-    /// `payload`: one collection, every query filtered, with a tenant index.
-    Payload,
-    /// `collection`: one collection per tenant.
-    Collection,
-}
-
-impl Default for Vectors {
-    fn default() -> Self {
-        Self { engine: VectorsEngine::Embedded, url: None, api_key: None, tenant_isolation: TenantIsolation::Payload }
-    }
-}
-
-impl Vectors {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let default = Self::default();
-        let engine = s.choice(
-            "engine",
-            default.engine,
-            &[
-                ("embedded", VectorsEngine::Embedded),
-                ("pgvector", VectorsEngine::Pgvector),
-                ("qdrant", VectorsEngine::Qdrant),
-            ],
-        );
-        if engine == VectorsEngine::Qdrant && !s.has("url") {
-            s.wrong("engine", "needs `url` beside it");
-        }
-        if engine != VectorsEngine::Qdrant {
-            for key in ["url", "api_key"].into_iter().filter(|key| s.has(key)) {
-                s.wrong_secret(key, "goes with engine = \"qdrant\" only");
-            }
-        }
-        Self {
-            engine,
-            url: http_url(s, "url"),
-            api_key: s.secret("api_key"),
-            tenant_isolation: s.choice(
-                "tenant_isolation",
-                default.tenant_isolation,
-                &[("payload", TenantIsolation::Payload), ("collection", TenantIsolation::Collection)],
-            ),
-        }
-    }
 }
 
 /// `[redis]`: what several replicas share in memory.

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::env::tests::MapEnv;
 use super::*;
 use crate::exchange::Limits;
+use crate::store::qdrant::Quantization;
 use crate::tokens::Rate;
 
 const EVERY_KEY: &str = include_str!("../../config/backstory.toml");
@@ -392,6 +393,20 @@ fn pairs_that_need_each_other_are_checked() {
         assert_says(&all, path, &["needs"]);
     }
     assert_says(&mistakes("[vectors]\nengine='pgvector'"), "vectors.engine", &["postgres://"]);
+}
+
+#[test]
+fn a_qdrant_server_is_named_with_its_port() {
+    let config = load("[vectors]\nengine='qdrant'\nurl='http://h:6334/'\nhnsw_ef=64\nquantization='scalar'").unwrap();
+    let options = config.vectors.qdrant().unwrap();
+    assert_eq!((options.url.as_str(), options.hnsw_ef), ("http://h:6334", Some(64)));
+    assert_eq!(options.quantization, Quantization::Scalar);
+    assert!(load("").unwrap().vectors.qdrant().is_none());
+    let wrong = mistakes("[vectors]\nengine='qdrant'\nurl='http://h'\ncollection_prefix='a/b'\nquantization='int8'");
+    assert_says(&wrong, "vectors.url", &["6334"]);
+    assert_says(&wrong, "vectors.collection_prefix", &["64 letters"]);
+    assert_says(&wrong, "vectors.quantization", &["\"scalar\""]);
+    assert_says(&mistakes("[vectors]\nurl='http://h:6334'"), "vectors.url", &["engine = \"qdrant\""]);
 }
 
 /// Keys of the example file and a few others, so that random files reach deep.
