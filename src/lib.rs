@@ -26,6 +26,9 @@ pub mod exchange;
 // Floor 2: records.
 pub mod store;
 
+// Between records and services: what replicas share.
+pub mod shared;
+
 // Floor 3: services.
 pub mod access;
 pub mod certificates;

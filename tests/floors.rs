@@ -22,7 +22,7 @@ fn floors() -> Vec<Vec<String>> {
 const VALUES: &[&str] = &["wire", "memory"];
 
 /// Outside crates that belong to one module: the module, and how its crate is named in code.
-const OWNED_CRATES: &[(&str, &str)] = &[("store", "sqlx::"), ("store", "qdrant_client::")];
+const OWNED_CRATES: &[(&str, &str)] = &[("store", "sqlx::"), ("store", "qdrant_client::"), ("shared", "redis::")];
 
 /// Doc lines with which a `mod.rs` says what the module is for, what it never does and where to start reading.
 const MODULE_DOC_LINES: usize = 3;

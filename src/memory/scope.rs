@@ -30,7 +30,7 @@ impl Scope {
 }
 
 /// A line of business inside a tenant: what is about nobody in particular, as the documents of an operator, is kept under it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Namespace {
     /// The owner of keys; the hard wall.
     pub tenant: Arc<str>,

@@ -46,6 +46,7 @@ mod export;
 mod limits;
 mod memory;
 mod requests;
+mod shared;
 mod vectors;
 
 pub use asks::{AskOutcome, AskPurpose, AskTokens, ItemOutcome, SummaryOutcome, WindowEnd};
@@ -54,6 +55,7 @@ pub use export::{ExportOutcome, Signal, SpanOutcome};
 pub use limits::{Limit, LimitOf};
 pub use memory::{ExtractOutcome, ExtractReason, FactAction, LearnedAs, RecallOutcome, RerankOutcome, Swept};
 pub use requests::{AttemptOutcome, Direction, Outcome, OverflowOutcome, PromptPart, PromptTurn, Route};
+pub use shared::{RedisCommand, RedisOutcome};
 pub use vectors::{EmbedOutcome, EmbedSide, IndexOutcome, QuestionVector, VectorOutcome};
 
 #[cfg(test)]
@@ -103,6 +105,8 @@ mod tests {
         check::<ReloadOutcome>();
         check::<Listener>();
         check::<HandshakeFailure>();
+        check::<RedisCommand>();
+        check::<RedisOutcome>();
     }
 
     #[test]

@@ -26,6 +26,7 @@ use super::labels::{
 };
 use super::labels::{EmbedOutcome, EmbedSide, IndexOutcome, Limit, LimitOf, QuestionVector, VectorOutcome};
 use super::labels::{ExportOutcome, Signal, SpanOutcome};
+use super::labels::{RedisCommand, RedisOutcome};
 use super::targets::TargetGauges;
 
 /// The content type of [`Metrics::render`].
@@ -257,6 +258,12 @@ pub struct Metrics {
     /// Uses of the day and the month that could not be written when they should have been.
     pub budget_write_failures: Counter,
     limit_accounts: Gauge,
+    /// Requests whose limits this process alone decided on, since Redis was away.
+    pub limits_local: Counter,
+    /// What Redis was asked to do, by how that ended.
+    pub redis_commands: Counters2<RedisCommand, RedisOutcome>,
+    redis_up: Gauge,
+    redis_hears: Gauge,
     store_degraded: Gauge<i64, AtomicI64>,
 }
 
@@ -413,6 +420,14 @@ impl Metrics {
                 "Times that uses of the day and the month could not be written",
             ),
             limit_accounts: gauge(&mut r, "limit_accounts", "Keys, people, tenants and models whose use is held"),
+            limits_local: counter(
+                &mut r,
+                "limits_local",
+                "Requests whose limits this process alone decided on because Redis was away",
+            ),
+            redis_commands: Counters2::register(&mut r, "redis_commands", "Commands for Redis by how they ended"),
+            redis_up: gauge(&mut r, "redis_up", "1 while Redis is used; 0 while it is away, or none is configured"),
+            redis_hears: gauge(&mut r, "redis_hears", "1 while it is heard through Redis what other replicas change"),
             store_degraded: gauge(
                 &mut r,
                 "store_degraded",
@@ -459,6 +474,16 @@ impl Metrics {
     /// Says of how many keys, people, tenants and models the use is held.
     pub fn set_limit_accounts(&self, accounts: usize) {
         self.limit_accounts.set(i64::try_from(accounts).unwrap_or(i64::MAX));
+    }
+
+    /// Says whether Redis is used.
+    pub fn set_redis_up(&self, up: bool) {
+        self.redis_up.set(i64::from(up));
+    }
+
+    /// Says whether it is heard what other replicas change.
+    pub fn set_redis_hears(&self, hears: bool) {
+        self.redis_hears.set(i64::from(hears));
     }
 
     /// Says how many episodes wait to be embedded.

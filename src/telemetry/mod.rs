@@ -28,5 +28,6 @@ pub use labels::{
 };
 pub use labels::{EmbedOutcome, EmbedSide, IndexOutcome, Limit, LimitOf, QuestionVector, VectorOutcome};
 pub use labels::{ExportOutcome, HandshakeFailure, Listener, ReloadOutcome, Signal, SpanOutcome};
+pub use labels::{RedisCommand, RedisOutcome};
 pub use metrics::{CONTENT_TYPE, Counters, Counters2, Held, Histograms, Metrics, raise_to};
 pub use targets::TargetGauges;
