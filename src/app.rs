@@ -13,6 +13,7 @@ mod reindex;
 pub mod reload;
 mod routing;
 mod seat;
+mod shared;
 mod summaries;
 mod vectors;
 mod windows;
@@ -34,6 +35,7 @@ pub use export::{Counted, Exporting, collector, export};
 pub use index::index_of;
 pub use reindex::{ReindexError, newest, reindex};
 pub use routing::provider;
+pub(crate) use shared::options as redis_options;
 
 use ask::OwnModels;
 use reload::Reloads;
@@ -50,6 +52,7 @@ use crate::jobs::{Journal, LearnCounters, Outbox, Summaries, Sweep, VectorStatus
 use crate::layers::Patience;
 use crate::memory::{Schemas, Scope};
 use crate::recall::{Knowledge, Questions, Recall};
+use crate::shared::{Change, Shared};
 use crate::states::States;
 use crate::store::{Store, VectorIndex};
 use crate::telemetry::{Label, LearnedAs, Metrics, Swept, raise_to};
@@ -82,6 +85,8 @@ pub struct App {
     pub vectors: Option<Arc<VectorStatus>>,
     /// Conversation states.
     pub states: Arc<States>,
+    /// What replicas share; `None` = each is by itself.
+    pub shared: Option<Arc<Shared>>,
     /// The keys of facts by namespace, with half-lives and critical keys as configured.
     pub schemas: Arc<Schemas>,
     /// Forgets what may be forgotten.
@@ -200,10 +205,17 @@ impl App {
         self.degraded.is_none().then(|| self.outbox.clone())
     }
 
+    /// Tells the other replicas of a change that this one made.
+    pub fn tell_replicas(&self, change: &Change) {
+        if let Some(shared) = &self.shared {
+            shared.tell_of(change);
+        }
+    }
+
     /// Drops everything cached about a scope: it was changed by hand, or erased.
     pub fn forget_cached(&self, scope: &Scope) {
         self.recall.invalidate(scope);
-        self.states.forget(scope);
+        self.states.forget_everywhere(scope);
         // Digests are known by hashes, not by scope; they are made again where they are needed.
         self.digests.clear();
     }
@@ -228,8 +240,8 @@ impl App {
         let failing = self.outbox.health().failing_since.is_some() || self.books_fail();
         let (status, state) = if self.stop.is_cancelled() {
             (StatusCode::SERVICE_UNAVAILABLE, "stopping")
-        } else if self.degraded.is_some() || failing {
-            // Requests pass without memory: that is worth an alarm, not an outage.
+        } else if self.degraded.is_some() || failing || self.shared.as_ref().is_some_and(|shared| !shared.is_up()) {
+            // Requests pass, without memory or with limits of this replica alone: that is worth an alarm, not an outage.
             (StatusCode::OK, "degraded")
         } else {
             (StatusCode::OK, "ready")
@@ -244,6 +256,13 @@ impl App {
         });
         if let Some((report, at)) = self.reloads.last() {
             body["config_reload"] = serde_json::json!({"outcome": report.outcome.text(), "at": at.to_rfc3339(), "restart_needed": report.restart});
+        }
+        if let Some(shared) = &self.shared {
+            body["redis"] = match (shared.is_up(), shared.why()) {
+                (true, _) => "ok".into(),
+                (false, Some(reason)) => reason.to_string().into(),
+                (false, None) => "Redis was not reached yet".into(),
+            };
         }
         // Words find without vectors: that is worth a look, not an alarm.
         if let Some(vectors) = &self.vectors {

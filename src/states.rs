@@ -2,7 +2,8 @@
 //!
 //! A state is a function of the message prefix, so every process finds the same one; this module only makes that cheap. States are
 //! written to the store by the outbox, together with the exchange they came up with; here they go into the
-//! cache at once, for the next request of a tool loop.
+//! cache at once, for the next request of a tool loop. Where there are several replicas, that request may come to another one: then they go
+//! to Redis as well, and the epoch of a scope is asked of the store each time, so that nothing goes by one that another replica ended.
 
 mod handed;
 
@@ -14,6 +15,7 @@ use moka::sync::Cache;
 
 use crate::base::Time;
 use crate::memory::Scope;
+use crate::shared::Shared;
 use crate::store::{StateKey, Store, StoreError, TurnState};
 
 /// States kept in the process, in bytes.
@@ -30,6 +32,9 @@ const ABSENT_TTL: Duration = Duration::from_secs(5);
 /// The conversation states.
 pub struct States {
     store: Arc<dyn Store>,
+    /// What the replicas share; `None` = no Redis.
+    shared: Option<Arc<Shared>>,
+    has_replicas: bool,
     cache: Cache<StateKey, Arc<TurnState>>,
     absent: Cache<StateKey, ()>,
     epochs: Cache<Scope, i64>,
@@ -51,11 +56,19 @@ impl States {
         };
         Self {
             store,
+            shared: None,
+            has_replicas: false,
             cache: Cache::builder().max_capacity(CACHE_BYTES).weigher(weigh).support_invalidation_closures().build(),
             absent: Cache::builder().max_capacity(MAX_ABSENT).time_to_live(ABSENT_TTL).build(),
             epochs: Cache::builder().max_capacity(MAX_EPOCHS).time_to_live(EPOCH_TTL).build(),
             names: handed::Names::new(),
         }
+    }
+
+    /// The same where other processes use the store too, and share states through `shared`.
+    #[must_use]
+    pub fn among_replicas(self, shared: Option<Arc<Shared>>) -> Self {
+        Self { shared, has_replicas: true, ..self }
     }
 
     /// Bytes that are held, by their own count.
@@ -72,6 +85,10 @@ impl States {
         if let Some(state) = self.cache.get(key) {
             return Ok(Some(state).filter(|state| state.expires_at > now));
         }
+        if let Some(state) = self.shared(key).await {
+            self.cache.insert(key.clone(), Arc::clone(&state));
+            return Ok(Some(state).filter(|state| state.expires_at > now));
+        }
         if self.absent.contains_key(key) {
             return Ok(None);
         }
@@ -84,10 +101,23 @@ impl States {
         Ok(Some(state))
     }
 
-    /// Keeps a state in this process, unless its scope was erased since the exchange began.
+    /// The state as another replica has it, of the scope's present epoch.
+    async fn shared(&self, key: &StateKey) -> Option<Arc<TurnState>> {
+        let shared = self.shared.as_ref()?;
+        let epoch = self.epochs.get(&key.scope)?;
+        let state = shared.state(&key.scope, epoch, &key.prefix).await?;
+        serde_json::from_slice(&state).ok().map(Arc::new)
+    }
+
+    /// Keeps a state in this process, and for the other replicas, unless its scope was erased since the exchange began.
     pub fn put(&self, key: StateKey, epoch: i64, state: TurnState) {
         if self.epochs.get(&key.scope).is_none_or(|current| current == epoch) {
             self.absent.invalidate(&key);
+            if let Some(shared) = &self.shared
+                && let Ok(text) = serde_json::to_vec(&state)
+            {
+                shared.keep_state(&key.scope, epoch, key.prefix, text);
+            }
             self.cache.insert(key, Arc::new(state));
         }
     }
@@ -97,15 +127,34 @@ impl States {
     /// # Errors
     /// The store cannot be read.
     pub async fn epoch(&self, scope: &Scope) -> Result<i64, StoreError> {
-        if let Some(epoch) = self.epochs.get(scope) {
+        let known = self.epochs.get(scope);
+        if let Some(epoch) = known.filter(|_| !self.has_replicas) {
             return Ok(epoch);
         }
         let epoch = self.store.scope_state(scope).await?.epoch;
+        if known.is_some_and(|known| known != epoch) {
+            self.forget(scope);
+        }
         self.epochs.insert(scope.clone(), epoch);
         Ok(epoch)
     }
 
-    /// Forgets all states of a scope: a fact or episode that they show was changed or deleted by hand, or all was erased.
+    /// Forgets all states in this process: any may have been erased by another one.
+    pub fn forget_all(&self) {
+        self.epochs.invalidate_all();
+        self.names.forget(|_| true);
+        self.cache.invalidate_all();
+    }
+
+    /// The same as [`forget`](Self::forget), and in what replicas share: this process made the change.
+    pub fn forget_everywhere(&self, scope: &Scope) {
+        self.forget(scope);
+        if let Some(shared) = &self.shared {
+            shared.drop_states(scope);
+        }
+    }
+
+    /// Forgets all states of a scope in this process: a fact or episode that they show was changed or deleted by hand, or all was erased.
     pub fn forget(&self, scope: &Scope) {
         self.epochs.invalidate(scope);
         let scope = scope.clone();

@@ -12,6 +12,7 @@ use crate::base::{EpisodeId, GatewayError};
 use crate::config::ApiAccess;
 use crate::exchange::MemoryApi;
 use crate::memory::{Namespace, Scope};
+use crate::shared::Change;
 
 /// Callers by their key, as in chat.
 pub(super) struct ByKey(pub(super) Arc<App>);
@@ -48,6 +49,7 @@ pub(super) struct Caches(pub(super) Arc<App>);
 impl Changed for Caches {
     fn changed(&self, scope: &Scope) {
         self.0.forget_cached(scope);
+        self.0.tell_replicas(&Change::Scope(scope.clone()));
     }
 
     fn erased(&self, scope: &Scope) {
@@ -56,10 +58,12 @@ impl Changed for Caches {
         if let Some(embedder) = &self.0.embedder {
             embedder.forget();
         }
+        self.0.tell_replicas(&Change::Erased(scope.clone()));
     }
 
     fn documents(&self, namespace: &Namespace) {
         self.0.knowledge.invalidate(namespace);
+        self.0.tell_replicas(&Change::Documents(namespace.clone()));
     }
 
     async fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {

@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::base::{ErrorKind, GatewayError, KeyId, Secret, constant_time_eq};
 use crate::config;
 use crate::layers::{Patience, read_body};
+use crate::shared::Change;
 use crate::store::{Page, StoreError, StoredKey};
 use crate::telemetry::{Outcome, Route};
 
@@ -204,6 +205,7 @@ fn forget(app: &App) {
     if let Some(keys) = &app.stored_keys {
         keys.forget();
     }
+    app.tell_replicas(&Change::Keys);
 }
 
 fn with_secret(mut shown: Value, secret: &Secret) -> Value {

@@ -15,6 +15,7 @@ use super::learn::{Cached, decide};
 use super::limits::limits;
 use super::routing::{providers, routes, timeouts};
 use super::seat::Seat;
+use super::shared::{Caches, shared};
 use super::summaries::Bridge;
 use super::vectors::{VectorParts, vectors};
 use super::windows::Model;
@@ -33,6 +34,7 @@ use crate::layers::Patience;
 use crate::memory::Sensitivity;
 use crate::memory::redact::redact_turn;
 use crate::recall::{Knowledge, Recall, RecallConfig, Reranker};
+use crate::shared::OpenError;
 use crate::states::States;
 use crate::store::sql::{Durability, SqlStore, SqliteOptions};
 use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
@@ -79,6 +81,9 @@ pub enum BuildError {
         /// Why.
         reason: String,
     },
+    /// Redis cannot be used.
+    #[error(transparent)]
+    Redis(#[from] OpenError),
     /// A provider cannot be set up.
     #[error("provider `{name}`: {reason}")]
     Provider {
@@ -138,14 +143,18 @@ pub(super) async fn build_with(
         Err(_) => fresh,
     };
     let schemas = Arc::new(config.memory.schemas());
-    let source = Tuned { store: Arc::clone(&store), schemas: Arc::clone(&schemas) };
+    // Without the store nobody knows what replicas know of each other.
+    let shared = if degraded.is_none() { shared(config, salt, &clock, &random, &metrics).await? } else { None };
+    let has_replicas = config.has_replicas();
+    let source = Tuned { store: Arc::clone(&store), schemas: Arc::clone(&schemas), has_replicas };
     let reranker = reranker(config, &metrics)?;
     let outside = index.filter(|_| degraded.is_none()).map(|index| outside(index, config, &clock, &metrics));
     let recall = Recall::from_source(Arc::new(source), recall_config(config)).reranked_by(reranker.clone());
     let recall = Arc::new(recall.through(outside.as_ref().map(|outside| Arc::clone(&outside.asks))));
     let knowledge = Knowledge::new(Arc::clone(&store), recall_config(config), Arc::clone(&clock));
     let knowledge = Arc::new(knowledge.reranked_by(reranker));
-    let states = Arc::new(States::new(Arc::clone(&store)));
+    let states = States::new(Arc::clone(&store));
+    let states = Arc::new(if has_replicas { states.among_replicas(shared.clone()) } else { states });
 
     let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
     let learner = Arc::new(ExtractLearner::new(
@@ -206,6 +215,7 @@ pub(super) async fn build_with(
         schemas: Arc::clone(&schemas),
         recall: Arc::clone(&recall),
         states: Arc::clone(&states),
+        shared: shared.clone(),
         metrics: Arc::clone(&metrics),
     };
     let sweep = Arc::new(Sweep::new(
@@ -255,7 +265,7 @@ pub(super) async fn build_with(
         tracker.spawn(note_used_keys(keys, halt.clone()));
     }
 
-    let limits = limits(config, salt, &store, &metrics);
+    let limits = limits(config, salt, &store, shared.as_ref(), &metrics);
     if degraded.is_none() {
         tracker.spawn(keep_budgets(Arc::clone(&limits), Arc::clone(&clock), halt.clone()));
     }
@@ -284,6 +294,18 @@ pub(super) async fn build_with(
             SummariesConfig { max_tokens_per_day: config.summary.max_tokens_per_day, ..SummariesConfig::default() };
         Some(Arc::new(Summaries::start(means, config, &tracker, halt.clone())))
     });
+    if let Some(shared) = &shared {
+        let caches = Caches {
+            recall: Arc::clone(&recall),
+            states: Arc::clone(&states),
+            knowledge: Arc::clone(&knowledge),
+            digests: Arc::clone(&digests),
+            summaries: summaries.clone(),
+            stored_keys: stored_keys.clone(),
+            embedder: embedder.clone(),
+        };
+        shared.start(Arc::new(caches), &tracker, &halt);
+    }
     let bridge = bridge(summaries.as_ref(), &digests, &clock, config, degraded.is_none());
     metrics.targets.declare(routes.targets().map(|target| target.label.as_str()));
     metrics.books.declare(routes.targets().map(|target| target.label.as_str()));
@@ -338,6 +360,7 @@ pub(super) async fn build_with(
         index: outside.map(|outside| outside.index),
         vectors: vector_status,
         states,
+        shared,
         schemas,
         sweep,
         routes,

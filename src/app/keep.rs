@@ -13,6 +13,7 @@ use crate::jobs::SweepHost;
 use crate::memory::forget::ForgetRules;
 use crate::memory::{Episode, Fact, Schemas, Scope};
 use crate::recall::{Recall, ScopeData, Source};
+use crate::shared::{Change, Shared};
 use crate::states::States;
 use crate::store::{Forgotten, Store, StoreError};
 use crate::telemetry::{Metrics, Swept};
@@ -21,6 +22,8 @@ use crate::telemetry::{Metrics, Swept};
 pub(super) struct Tuned {
     pub(super) store: Arc<dyn Store>,
     pub(super) schemas: Arc<Schemas>,
+    /// Whether other processes use the store too.
+    pub(super) has_replicas: bool,
 }
 
 #[async_trait]
@@ -36,6 +39,13 @@ impl Source for Tuned {
         let mut episodes = self.store.as_ref().episodes_of(scope, ids).await?;
         episodes.iter_mut().for_each(|episode| self.schemas.tune_episode(&scope.namespace, episode));
         Ok(episodes)
+    }
+
+    async fn revision(&self, scope: &Scope) -> Result<Option<i64>, StoreError> {
+        if !self.has_replicas {
+            return Ok(None);
+        }
+        Ok(Some(self.store.scope_state(scope).await?.revision))
     }
 
     async fn load_vectors(&self, scope: &Scope, generation: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
@@ -76,6 +86,7 @@ pub(super) struct Forgets {
     pub(super) schemas: Arc<Schemas>,
     pub(super) recall: Arc<Recall>,
     pub(super) states: Arc<States>,
+    pub(super) shared: Option<Arc<Shared>>,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -90,7 +101,10 @@ impl SweepHost for Forgets {
 
     fn forgotten(&self, scope: &Scope, what: &Forgotten) {
         self.recall.invalidate(scope);
-        self.states.forget(scope);
+        self.states.forget_everywhere(scope);
+        if let Some(shared) = &self.shared {
+            shared.tell_of(&Change::Scope(scope.clone()));
+        }
         let counts = [
             (Swept::Expired, what.expired),
             (Swept::DroppedFact, what.dropped_facts),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::access::LimitTable;
 use crate::config::Config;
+use crate::shared::Shared;
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
@@ -12,8 +13,10 @@ pub(super) fn limits(
     config: &Config,
     salt: [u8; 32],
     store: &Arc<dyn Store>,
+    shared: Option<&Arc<Shared>>,
     metrics: &Arc<Metrics>,
 ) -> Arc<LimitTable> {
     let budgets = Arc::clone(store) as Arc<_>;
-    Arc::new(LimitTable::new(config.limit_rules(), salt, Some(budgets), Arc::clone(metrics)))
+    let table = LimitTable::new(config.limit_rules(), salt, Some(budgets), Arc::clone(metrics));
+    Arc::new(table.shared_by(shared.cloned()))
 }

@@ -211,6 +211,12 @@ impl Config {
         }
     }
 
+    /// Whether other processes may use what is stored at the same time, so that each looks whether what it holds still stands.
+    #[must_use]
+    pub fn has_replicas(&self) -> bool {
+        self.redis.url.is_some() || matches!(self.store.url, StoreUrl::Postgres(_))
+    }
+
     /// Whether the client's own key goes upstream: there are no virtual keys, and nobody who could make some.
     #[must_use]
     pub fn is_client_mode(&self) -> bool {

@@ -93,11 +93,13 @@ pub struct Redis {
     pub url: Option<Secret>,
     /// `prefix`: what all keys begin with.
     pub prefix: String,
+    /// `timeout_ms`: the longest that a request waits for it.
+    pub timeout: Duration,
 }
 
 impl Default for Redis {
     fn default() -> Self {
-        Self { url: None, prefix: "backstory:".to_owned() }
+        Self { url: None, prefix: "backstory:".to_owned(), timeout: Duration::from_millis(50) }
     }
 }
 
@@ -107,6 +109,11 @@ impl Redis {
             let rest = text.strip_prefix("redis://").or_else(|| text.strip_prefix("rediss://"))?;
             (!rest.is_empty()).then(|| Secret::from(text))
         });
-        Self { url, prefix: s.name("prefix").unwrap_or_else(|| Self::default().prefix) }
+        let default = Self::default();
+        Self {
+            url,
+            prefix: s.name("prefix").unwrap_or(default.prefix),
+            timeout: s.millis("timeout_ms", 1).unwrap_or(default.timeout),
+        }
     }
 }

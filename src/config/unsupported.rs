@@ -20,7 +20,6 @@ impl Config {
             self.vectors.engine == VectorsEngine::Pgvector,
             "vectors.engine: \"pgvector\" is not supported yet; \"qdrant\" is",
         );
-        cannot(self.redis.url.is_some(), "redis.url: Redis is not supported yet; leave it out");
         cannot(
             self.extract.keep_exchanges_days > 0,
             "extract.keep_exchanges_days: keeping raw exchanges is not supported yet; leave it out",

@@ -40,6 +40,18 @@ impl Limits {
         self.of_day() || self.of_month()
     }
 
+    /// Whether something is limited that replicas share as it is used: the minute, and how many run at a time.
+    #[must_use]
+    pub fn of_minute(&self) -> bool {
+        self.max_concurrency.is_some() || self.requests_per_minute.is_some() || self.tokens_per_minute.is_some()
+    }
+
+    /// Those of them that last longer than a minute.
+    #[must_use]
+    pub fn lasting(&self) -> Self {
+        Self { max_concurrency: None, requests_per_minute: None, tokens_per_minute: None, ..*self }
+    }
+
     /// Whether a day is limited.
     #[must_use]
     pub fn of_day(&self) -> bool {

@@ -106,16 +106,16 @@ impl Reserve {
             return Ok(Taken::default());
         };
         if !accounts.count_tokens() {
-            return self.limits.take(&accounts, &Need::default());
+            return self.limits.take_of_all(&accounts, &Need::default()).await;
         }
         let price = if accounts.count_money() { self.price(call) } else { None };
         let least = Need { price, ..estimate::least(call) };
         let most = Need { price, ..estimate::most(call, self.max_output(call), accounts.fewest_tokens()) };
-        match self.limits.take_if_ample(&accounts, &least, &most)? {
+        match self.limits.take_of_all_if_ample(&accounts, &least, &most).await? {
             Some(taken) => Ok(taken),
             None => {
                 let need = Need { price, ..self.count(call, &accounts, most).await? };
-                self.limits.take(&accounts, &need)
+                self.limits.take_of_all(&accounts, &need).await
             }
         }
     }

@@ -302,6 +302,12 @@ impl Recall {
         self.hot.invalidate(scope);
     }
 
+    /// Drops all scopes: any may have been changed by another process.
+    pub fn invalidate_all(&self) {
+        lock(&self.loading).values().for_each(|loading| loading.overtake());
+        self.hot.invalidate_all();
+    }
+
     fn recollect(&self, entries: &[Arc<Entry>], outside: &Outside, query: &Query) -> Recollection {
         let (found, rest) = self.gather(entries, outside, query);
         self.show(found, rest, query)

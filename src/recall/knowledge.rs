@@ -244,6 +244,12 @@ impl Knowledge {
         self.hot.invalidate(namespace);
     }
 
+    /// Drops the documents of all namespaces: any may have been changed by another process.
+    pub fn invalidate_all(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.hot.invalidate_all();
+    }
+
     fn ranked(&self, shelves: &[Arc<Shelved>], query: &Query, purpose: Purpose, limit: usize) -> Vec<Found> {
         let indexes: Vec<&Index> = shelves.iter().map(|shelved| &shelved.index).filter(|i| i.len() > 0).collect();
         if indexes.is_empty() {

@@ -36,6 +36,11 @@ pub trait Source: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Where a scope stands, if anybody else may have changed it: what is held of another revision is read again. `None`: nobody else does.
+    async fn revision(&self, _: &Scope) -> Result<Option<i64>, StoreError> {
+        Ok(None)
+    }
+
     /// Reads the vectors of a scope that belong to a generation, in the order of their episodes. A source may have none.
     async fn load_vectors(&self, _: &Scope, _: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
         Ok(Vec::new())

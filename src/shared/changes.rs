@@ -120,8 +120,7 @@ mod tests {
     fn what_is_told_is_heard_as_it_was() {
         let scope = Scope::new("acme", "support", "ann");
         let namespace = Namespace::new("acme", "support");
-        for change in
-            [Change::Scope(scope.clone()), Change::Erased(scope), Change::Documents(namespace), Change::Keys]
+        for change in [Change::Scope(scope.clone()), Change::Erased(scope), Change::Documents(namespace), Change::Keys]
         {
             assert_eq!(decode(&encode(7, &change)), Some((7, change)));
         }

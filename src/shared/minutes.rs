@@ -129,12 +129,7 @@ impl Shared {
     ///
     /// # Errors
     /// Redis is away. It may have been taken nevertheless, which drains by itself.
-    pub async fn take(
-        &self,
-        accounts: &[Account<'_>],
-        wanted: Wanted,
-        slot: Option<&Slot>,
-    ) -> Result<Answer, Away> {
+    pub async fn take(&self, accounts: &[Account<'_>], wanted: Wanted, slot: Option<&Slot>) -> Result<Answer, Away> {
         let mut call = self.scripts.take.prepare_invoke();
         for account in accounts {
             call.key(self.minutes_key(account.name)).key(self.slots_key(account.name));
@@ -193,7 +188,10 @@ impl Shared {
             let mut parts = holding.parts.lock().unwrap_or_else(PoisonError::into_inner);
             parts.held = after;
             for (part, told) in parts.of.iter_mut().zip(told.by_ref().take(n)) {
-                [&mut part.left, &mut part.turned, &mut part.born].into_iter().zip(told).for_each(|(is, now)| is.clone_from(now));
+                [&mut part.left, &mut part.turned, &mut part.born]
+                    .into_iter()
+                    .zip(told)
+                    .for_each(|(is, now)| is.clone_from(now));
             }
         }
     }

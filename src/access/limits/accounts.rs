@@ -7,6 +7,7 @@ use super::ledger::Used;
 use super::meter::{Meter, Shortage, State, When};
 use super::standing::{Left, Standing};
 use crate::exchange::Limits;
+use crate::shared::{self, Figure};
 use crate::telemetry::{Label, LimitOf};
 
 /// How many accounts a request can have.
@@ -67,6 +68,18 @@ impl Accounts {
         self.iter().any(|account| account.limits.count_money())
     }
 
+    /// Those of which replicas share what is used, in order.
+    pub(super) fn shared(&self) -> Vec<shared::Account<'_>> {
+        let shared = self.iter().filter(|account| account.limits.of_minute());
+        let asked = shared.map(|account| shared::Account {
+            name: &account.meter.name,
+            requests: account.limits.requests_per_minute,
+            tokens: account.limits.tokens_per_minute,
+            slots: account.limits.max_concurrency,
+        });
+        asked.collect()
+    }
+
     /// The smallest limit of tokens.
     #[must_use]
     pub fn fewest_tokens(&self) -> Option<u64> {
@@ -89,6 +102,22 @@ impl Locked<'_> {
     /// Returns what there is not enough of for a new request, and whose it is; of several what takes longest.
     pub(super) fn shortage(&self, need: Used) -> Option<(LimitOf, Shortage)> {
         self.worst(|account, state, when| state.shortage(&account.limits, need, when))
+    }
+
+    /// The same of days and months alone.
+    pub(super) fn lasting_shortage(&self, need: Used) -> Option<(LimitOf, Shortage)> {
+        self.worst(|account, state, when| state.shortage(&account.limits.lasting(), need, when))
+    }
+
+    /// Takes over what all processes together use of those that are [shared](Accounts::shared).
+    pub(super) fn hear(&mut self, figures: &[Figure]) {
+        let shared = self.0.iter_mut().filter(|(account, _)| account.limits.of_minute());
+        shared.zip(figures).for_each(|((_, state), figure)| state.hear(figure));
+    }
+
+    /// Goes by what this process knows.
+    pub(super) fn go_alone(&mut self) {
+        self.0.iter_mut().for_each(|(_, state)| state.go_alone());
     }
 
     /// The same for a request that holds `before` and is to hold `after`.

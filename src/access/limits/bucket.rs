@@ -36,6 +36,11 @@ impl Bucket {
         self.at = Some(self.at.map_or(now, |at| at.max(now)));
     }
 
+    /// Says how much was used as of its last drain: others use it too, and that was heard.
+    pub(super) fn set_used(&mut self, used: f64) {
+        self.used = used;
+    }
+
     /// What is left of a minute's worth, in whole ones.
     pub(super) fn left(&self, per_minute: u64) -> u64 {
         (per_minute as f64 - self.used).max(0.0).floor() as u64

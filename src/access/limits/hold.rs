@@ -8,6 +8,7 @@ use super::ledger::Used;
 use super::standing::Standing;
 use crate::base::GatewayError;
 use crate::exchange::{Reserved, ReservedTokens};
+use crate::shared;
 use crate::tokens::{Cost, Price};
 use crate::wire::Usage;
 
@@ -42,12 +43,25 @@ pub struct Taken {
 
 /// A request that runs: the slot is given back when this is dropped, at the end of the reply's body.
 #[derive(Debug)]
-pub struct Running(Arc<Hold>);
+pub struct Running {
+    hold: Arc<Hold>,
+    /// Its slot where replicas share how many run; given back with it.
+    _slot: Option<shared::Slot>,
+}
+
+/// What a request holds of what replicas share.
+#[derive(Debug, Default)]
+pub(super) struct Across {
+    pub(super) held: Option<shared::Held>,
+    pub(super) slot: Option<shared::Slot>,
+}
 
 #[derive(Debug)]
 pub(super) struct Hold {
     accounts: Accounts,
     books: Arc<Books>,
+    /// What is held of what replicas share; `None` where it was taken here alone.
+    shared: Option<shared::Held>,
     state: Mutex<Holding>,
 }
 
@@ -79,10 +93,12 @@ impl Taken {
         books: Arc<Books>,
         (need, shares): (Need, Shares),
         standing: Standing,
+        across: Across,
     ) -> Self {
         let state = Mutex::new(Holding { need, held: need.used(), shares, is_settled: false });
-        let hold = Arc::new(Hold { accounts, books, state });
-        Self { running: Some(Running(Arc::clone(&hold))), hold: Some(hold), standing }
+        let hold = Arc::new(Hold { accounts, books, shared: across.held, state });
+        let running = Running { hold: Arc::clone(&hold), _slot: across.slot };
+        Self { running: Some(running), hold: Some(hold), standing }
     }
 
     /// What is left after it.
@@ -139,6 +155,9 @@ impl Hold {
         drop(locked);
         holding.held = after;
         self.books.list(listed);
+        if let Some(shared) = &self.shared {
+            shared.set(after.tokens);
+        }
     }
 }
 
@@ -165,7 +184,7 @@ impl Reserved for Hold {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        for account in self.0.accounts.iter() {
+        for account in self.hold.accounts.iter() {
             let mut state = account.meter.lock();
             state.running = state.running.saturating_sub(1);
         }

@@ -9,6 +9,7 @@ use super::ledger::{Ledger, Used};
 use super::period::Period;
 use crate::base::Time;
 use crate::exchange::Limits;
+use crate::shared::Figure;
 use crate::telemetry::Limit;
 
 /// How long a client is told to wait for a free slot, which nobody can foresee.
@@ -33,6 +34,10 @@ pub(super) struct Meter {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) running: u64,
+    /// Requests of other processes that run, as was heard last; 0 where this process goes by itself.
+    elsewhere: u64,
+    /// When that was heard, by the clock of who said it, in milliseconds.
+    heard: f64,
     requests: Bucket,
     tokens: Bucket,
     pub(super) ledger: Ledger,
@@ -108,6 +113,8 @@ impl Meter {
     pub(super) fn new(name: String, now: Instant) -> Self {
         let state = State {
             running: 0,
+            elsewhere: 0,
+            heard: f64::MIN,
             requests: Bucket::default(),
             tokens: Bucket::default(),
             ledger: Ledger::default(),
@@ -136,6 +143,23 @@ impl State {
         self.touched = self.touched.max(now);
     }
 
+    /// Takes over what all processes together use of the minute.
+    pub(super) fn hear(&mut self, figure: &Figure) {
+        // Of two answers the later one may come first.
+        if figure.at < self.heard {
+            return;
+        }
+        self.heard = figure.at;
+        self.requests.set_used(figure.requests);
+        self.tokens.set_used(figure.tokens);
+        self.elsewhere = figure.running.saturating_sub(self.running);
+    }
+
+    /// Goes by itself: of what runs elsewhere nobody knows.
+    pub(super) fn go_alone(&mut self) {
+        self.elsewhere = 0;
+    }
+
     /// Returns what there is not enough of for one request; of several the one that takes longest.
     pub(super) fn shortage(&self, limits: &Limits, need: Used, when: &When) -> Option<Shortage> {
         let Used { tokens, nanos } = need;
@@ -146,7 +170,7 @@ impl State {
             }
         };
         if let Some(max) = limits.max_concurrency
-            && self.running >= max
+            && self.running.saturating_add(self.elsewhere) >= max
         {
             short(Limit::MaxConcurrency, max, 0, 1, Wait::For(SLOT_RETRY));
         }

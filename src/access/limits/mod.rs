@@ -2,7 +2,7 @@
 //!
 //! A request reserves what it may need before the work (all of it, of all whose limits it touches, or nothing), learns
 //! better on its way, and settles what it used in the end. Minutes are counted by the monotone clock and held in this
-//! process alone; days and months by the calendar in UTC, in whole tokens and billionths of a dollar, and written to the
+//! process alone, or by all replicas together through Redis (`across`); days and months by the calendar in UTC, in whole tokens and billionths of a dollar, and written to the
 //! store every second: kill -9 forgets what was settled in the last second, and counts what was running as it was
 //! reserved. Processes over one store learn of each other's use after two seconds: one until it is written, one until it is read.
 //!
@@ -10,6 +10,7 @@
 //! Nothing here knows how tokens are counted or what a model costs; it is told.
 
 mod accounts;
+mod across;
 mod books;
 mod bucket;
 mod hold;
@@ -37,12 +38,14 @@ pub use standing::Standing;
 
 use accounts::Account;
 use books::Books;
+use hold::Across;
 use meter::{Meter, When};
 use period::Period;
 use refusal::{no_books, no_place};
 
 use crate::base::{GatewayError, Time};
 use crate::exchange::{Limits, Principal};
+use crate::shared::{Figure, Shared};
 use crate::store::BudgetStore;
 use crate::telemetry::{Label, LimitOf, Metrics};
 
@@ -135,6 +138,8 @@ struct Held {
     books: Arc<Books>,
     /// `None`: what was used of days and months is forgotten with the process.
     store: Option<Arc<dyn BudgetStore>>,
+    /// `None`: minutes are counted in this process alone.
+    shared: Option<Arc<Shared>>,
 }
 
 impl fmt::Debug for LimitTable {
@@ -161,8 +166,17 @@ impl LimitTable {
                 latest: AtomicI64::new(i64::MIN),
                 books: Arc::new(Books::new(metrics)),
                 store,
+                shared: None,
             }),
         }
+    }
+
+    /// The same table, whose minutes all replicas share. For a table that nobody uses yet.
+    #[must_use]
+    pub fn shared_by(mut self, shared: Option<Arc<Shared>>) -> Self {
+        let held = Arc::get_mut(&mut self.held).expect("nobody uses it yet");
+        held.shared = shared;
+        self
     }
 
     /// The same accounts under other limits: what was used counts against these from now on. Requests that run keep to those that
@@ -214,9 +228,21 @@ impl LimitTable {
     /// # Errors
     /// 429 when there is not even room for `least`.
     pub fn take_if_ample(&self, accounts: &Accounts, least: &Need, most: &Need) -> Result<Option<Taken>, GatewayError> {
-        let locked = accounts.lock();
+        self.take_here_if_ample(accounts, least, most, Across::default())
+    }
+
+    /// The same, of what this process knows, for a request that holds something elsewhere.
+    fn take_here_if_ample(
+        &self,
+        accounts: &Accounts,
+        least: &Need,
+        most: &Need,
+        across: Across,
+    ) -> Result<Option<Taken>, GatewayError> {
+        let mut locked = accounts.lock();
+        locked.go_alone();
         if locked.shortage(most.times(AMPLE).used().at_least_one()).is_none() {
-            return Ok(Some(self.take_locked(accounts, locked, most)));
+            return Ok(Some(self.take_locked(accounts, locked, most, across, &[])));
         }
         match locked.shortage(least.used().at_least_one()) {
             Some((of, shortage)) => Err(self.held.books.refuse(of, &shortage, &locked.standing())),
@@ -230,7 +256,7 @@ impl LimitTable {
     /// As [`accounts`](Self::accounts) and [`take`](Self::take).
     pub async fn take_request(&self, asking: &Asking<'_>) -> Result<Taken, GatewayError> {
         match self.accounts(asking).await? {
-            Some(accounts) => self.take(&accounts, &Need::default()),
+            Some(accounts) => self.take_of_all(&accounts, &Need::default()).await,
             None => Ok(Taken::default()),
         }
     }
@@ -240,15 +266,28 @@ impl LimitTable {
     /// # Errors
     /// 429 that says which limit it is, whose, and when to come again.
     pub fn take(&self, accounts: &Accounts, need: &Need) -> Result<Taken, GatewayError> {
-        let locked = accounts.lock();
+        self.take_here(accounts, need, Across::default())
+    }
+
+    fn take_here(&self, accounts: &Accounts, need: &Need, across: Across) -> Result<Taken, GatewayError> {
+        let mut locked = accounts.lock();
+        locked.go_alone();
         match locked.shortage(need.used().at_least_one()) {
             Some((of, shortage)) => Err(self.held.books.refuse(of, &shortage, &locked.standing())),
-            None => Ok(self.take_locked(accounts, locked, need)),
+            None => Ok(self.take_locked(accounts, locked, need, across, &[])),
         }
     }
 
-    fn take_locked(&self, accounts: &Accounts, mut locked: accounts::Locked<'_>, need: &Need) -> Taken {
+    fn take_locked(
+        &self,
+        accounts: &Accounts,
+        mut locked: accounts::Locked<'_>,
+        need: &Need,
+        across: Across,
+        figures: &[Figure],
+    ) -> Taken {
         let shares = locked.take(need.used());
+        locked.hear(figures);
         let standing = locked.standing();
         let listed = locked.list();
         drop(locked);
@@ -256,7 +295,7 @@ impl LimitTable {
         if need.price.is_none() && accounts.count_money() {
             self.held.books.metrics.limit_unpriced.inc();
         }
-        Taken::new(accounts.clone(), Arc::clone(&self.held.books), (*need, shares), standing)
+        Taken::new(accounts.clone(), Arc::clone(&self.held.books), (*need, shares), standing, across)
     }
 
     /// How many accounts are held.

@@ -67,6 +67,7 @@ impl App {
             questions: self.questions.clone(),
             vectors: self.vectors.clone(),
             states: Arc::clone(&self.states),
+            shared: self.shared.clone(),
             schemas: Arc::clone(&self.schemas),
             sweep: Arc::clone(&self.sweep),
             subjects: Arc::clone(&self.subjects),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
-use super::{Entry, Recall, lock};
+use super::{Entry, Recall, lock, read};
 use crate::base::EpisodeId;
 use crate::memory::Scope;
 use crate::recall::dense;
@@ -64,12 +64,23 @@ impl Recall {
 
     /// Returns a scope from memory, or reads it. Cancel safe: of all that wait for a reading, another goes on with it.
     pub(super) async fn entry(&self, scope: &Scope) -> Result<Arc<Entry>, StoreError> {
-        if let Some(entry) = self.hot.get(scope) {
+        if let Some(entry) = self.held(scope).await? {
             return Ok(entry);
         }
         let loading = Arc::clone(lock(&self.loading).entry(scope.clone()).or_default());
         let _waiting = Waiting { recall: self, scope, loading: &loading };
         loading.entry.get_or_try_init(|| self.load(scope, &loading)).await.cloned()
+    }
+
+    /// A scope from memory, as long as the store has it at the same revision: another process may have changed or erased it.
+    async fn held(&self, scope: &Scope) -> Result<Option<Arc<Entry>>, StoreError> {
+        let Some(entry) = self.hot.get(scope) else { return Ok(None) };
+        let Some(revision) = self.source.revision(scope).await? else { return Ok(Some(entry)) };
+        if read(&entry).revision == revision {
+            return Ok(Some(entry));
+        }
+        self.invalidate(scope);
+        Ok(None)
     }
 
     /// Scopes from memory; what has to be read is read on `tasks`, and goes on being read when this is dropped.
@@ -78,9 +89,12 @@ impl Recall {
         scopes: &[Scope],
         tasks: &TaskTracker,
     ) -> Result<Vec<Arc<Entry>>, StoreError> {
-        let hot: Option<Vec<_>> = scopes.iter().map(|scope| self.hot.get(scope)).collect();
-        if let Some(entries) = hot {
-            return Ok(entries);
+        let mut hot = Vec::with_capacity(scopes.len());
+        for scope in scopes {
+            hot.extend(self.held(scope).await?);
+        }
+        if hot.len() == scopes.len() {
+            return Ok(hot);
         }
         // Whoever comes later waits with those that are reading, so that no request adds a task to a store that is slow already.
         if scopes.iter().all(|scope| self.hot.contains_key(scope) || lock(&self.loading).contains_key(scope)) {
