@@ -14,6 +14,10 @@ mod link;
 mod minutes;
 mod server;
 mod slots;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
