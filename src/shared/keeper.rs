@@ -10,7 +10,7 @@ use redis::{RedisResult, cmd};
 use tokio_util::sync::CancellationToken;
 
 use super::link::Link;
-use super::server::{Reason, Server, reason};
+use super::server::{Owner, Reason, Server, reason};
 use crate::base::Clock;
 use crate::telemetry::RedisCommand;
 
@@ -69,6 +69,23 @@ impl Keeper {
             return Err(Reason::Late);
         }
         Ok((connection, server))
+    }
+
+    /// Looks a server over, and whose it is, and changes nothing.
+    pub(super) async fn look_over(&self) -> Result<(Server, Owner), Reason> {
+        let of = |error| reason(&error);
+        let look = async {
+            let mut connection = self.link.connect().await.map_err(of)?;
+            let server = Server::ask(&mut connection, || self.clock.now()).await.map_err(of)?;
+            let mark: Option<String> = cmd("GET").arg(&self.mark).query_async(&mut connection).await.map_err(of)?;
+            let owner = match mark {
+                None => Owner::Nobody,
+                Some(mark) if mark == self.cluster => Owner::Ours,
+                Some(_) => Owner::Another,
+            };
+            server.hinders().map_or(Ok((server, owner)), Err)
+        };
+        tokio::time::timeout(LOOK, look).await.unwrap_or(Err(Reason::Late))
     }
 
     /// Writes down whose Redis this is, unless somebody did; returns whose it is.

@@ -30,7 +30,7 @@ use tokio_util::task::TaskTracker;
 
 pub use changes::{Change, Follow};
 pub use minutes::{Account, Answer, Figure, Held, Verdict, Wanted};
-pub use server::{Reason, Server};
+pub use server::{Owner, Reason, Server};
 pub use slots::Slot;
 
 use keeper::Keeper;
@@ -148,6 +148,14 @@ impl Shared {
             Err(reason @ Reason::OtherCluster(_)) => Err(OpenError::OtherCluster(reason)),
             reached => Ok(reached),
         }
+    }
+
+    /// Looks Redis over, and whose it is, and changes nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub async fn look_over(&self) -> Result<(Server, Owner), Reason> {
+        self.keeper.look_over().await
     }
 
     /// Starts what goes on behind requests, until `halt`; `follower` hears what other replicas change. Once.

@@ -26,6 +26,17 @@ pub struct Server {
     pub ahead_millis: i64,
 }
 
+/// Who has keys under a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Nobody yet.
+    Nobody,
+    /// The replicas of this store.
+    Ours,
+    /// Those of another one.
+    Another,
+}
+
 /// Why Redis is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {

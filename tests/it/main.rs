@@ -36,6 +36,8 @@ mod providers;
 mod quality;
 mod recall;
 mod reload;
+mod replicas;
+mod replicas_faults;
 mod rerank;
 mod responses;
 mod responses_kept;

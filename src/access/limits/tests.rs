@@ -1,5 +1,6 @@
 //! Many accounts, many requests, a store, and clocks that jump.
 
+mod across;
 mod stored;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,6 +11,7 @@ pub(crate) mod live;
 pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod raw;
+pub(crate) mod redis;
 pub(crate) mod responses;
 pub(crate) mod sse;
 pub(crate) mod stack;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstory::app::{App, Parts, build};
+use backstory::app::{App, BuildError, Parts, build};
 use backstory::base::{SystemClock, SystemRandom};
 use backstory::config::{Config, Env, Overrides};
 use backstory::mock::{self, MockHandle, Recorded, Script};
@@ -56,6 +56,7 @@ pub(crate) struct Builder {
     providers: String,
     more: String,
     folder: Option<TempDir>,
+    beside: Option<PathBuf>,
     env: MapEnv,
 }
 
@@ -149,8 +150,19 @@ impl Builder {
         self
     }
 
+    /// The data folder of another stack, which outlives this one: a second replica.
+    pub(crate) fn beside(mut self, stack: &Stack) -> Self {
+        self.beside = Some(stack.folder().to_path_buf());
+        self
+    }
+
     /// Starts everything.
     pub(crate) async fn start(self) -> Stack {
+        self.try_start().await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, where it may be refused.
+    pub(crate) async fn try_start(self) -> Result<Stack, BuildError> {
         log::capture();
         // A second test of the process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -159,7 +171,7 @@ impl Builder {
         let mut env = self.env;
         env.set("KEY", KEY);
         env.set("PROVIDER_KEY", PROVIDER_KEY);
-        env.set("DATA", folder.path().to_str().unwrap());
+        env.set("DATA", self.beside.as_deref().unwrap_or(folder.path()).to_str().unwrap());
         env.set("CLOSED", &format!("http://{}/v1", closed_port().await));
         let mut upstreams = Vec::new();
         for script in self.scripts {
@@ -183,12 +195,12 @@ impl Builder {
         let config = Config::parse(&text, Path::new("it.toml"), &env, &Overrides::default())
             .unwrap_or_else(|errors| panic!("{errors}\n{text}"));
         let parts = Parts { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
-        let app = build(&config, &env, parts).await.unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let app = build(&config, &env, parts).await?;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, Front::new(&app), app.stop.clone(), app.settings.drain));
-        Stack { app, addr, upstreams, serving, folder, stop_upstreams }
+        Ok(Stack { app, addr, upstreams, serving, folder, stop_upstreams })
     }
 }
 
@@ -215,6 +227,7 @@ impl Stack {
             providers: ONE_PROVIDER.to_owned(),
             more: String::new(),
             folder: None,
+            beside: None,
             env: MapEnv::default(),
         }
     }
