@@ -2,17 +2,20 @@
 //! there is, and to settle. The goal is 20 us for keys, limits and routing together.
 //!
 //!     cargo bench --bench limits
+//!
+//! With `BACKSTORY_TEST_REDIS` (`redis://…`) the same where replicas share limits: a round trip for each request, one after the other.
 
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use backstory::access::{Asking, Keys, LimitRules, LimitTable, Need, Spent, VirtualKeys, fingerprint};
-use backstory::base::Time;
+use backstory::base::{Secret, SystemClock, SystemRandom, Time};
 use backstory::context::PolicyChanges;
 use backstory::exchange::{Limits, MemoryApi, Principal, SubjectRule, Switch};
 use backstory::memory::Sensitivity;
+use backstory::shared::{Change, Follow, HOLD, Options, Shared};
 use backstory::store::sql::{SqlStore, SqliteOptions};
 use backstory::telemetry::Metrics;
 use backstory::tokens::{Cost, Price, Rate};
@@ -20,6 +23,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 const N_KEYS: usize = 10_000;
 const N_TENANTS: usize = 100;
@@ -43,6 +48,15 @@ struct Gateway {
     table: LimitTable,
     runtime: Runtime,
     price: Option<Price>,
+}
+
+/// Nothing is held here that replicas could change.
+struct Nobody;
+
+impl Follow for Nobody {
+    fn follow(&self, _: &Change) {}
+
+    fn missed(&self) {}
 }
 
 impl Gateway {
@@ -70,6 +84,25 @@ impl Gateway {
         }
     }
 
+    /// The same, whose limits are shared through a Redis.
+    fn shared_by(mut self, url: &str) -> Self {
+        let options = Options {
+            url: Secret::from(url),
+            prefix: format!("bench-{}:", std::process::id()),
+            timeout: Duration::from_secs(1),
+            hold: HOLD,
+            secret: [7; 32],
+        };
+        let shared = Shared::new(options, Arc::new(SystemClock), &SystemRandom, Arc::default()).expect("an address");
+        let shared = Arc::new(shared);
+        self.runtime.block_on(async {
+            shared.reach().await.expect("no other cluster").expect("a Redis that answers");
+            shared.start(Arc::new(Nobody), &TaskTracker::new(), &CancellationToken::new());
+        });
+        self.table = self.table.shared_by(Some(shared));
+        self
+    }
+
     /// What the `n`th request has done with keys and limits.
     fn request(&self, n: usize) {
         let Self { keys, headers, table, runtime, price } = self;
@@ -84,7 +117,8 @@ impl Gateway {
             };
             let Some(accounts) = table.accounts(&asking).await.expect("a store that answers") else { return };
             let need = Need { input: 400, output: 1_024, price: *price };
-            let mut taken = table.take_if_ample(&accounts, &Need::default(), &need).expect("room").expect("plenty");
+            let taken = table.take_of_all_if_ample(&accounts, &Need::default(), &need).await;
+            let mut taken = taken.expect("room").expect("plenty");
             let running = taken.running();
             let reserved = taken.reserved().expect("tokens count");
             reserved.sending(350).expect("room");
@@ -134,11 +168,21 @@ fn limits(c: &mut Criterion) {
             free.request(n);
         });
     });
+    if let Ok(url) = std::env::var("BACKSTORY_TEST_REDIS") {
+        let shared = Gateway::new(ALL).shared_by(&url);
+        (0..N_KEYS).for_each(|n| shared.request(n));
+        c.bench_function("limits/10,000 keys, all limits of all four, shared through Redis", |b| {
+            b.iter(|| {
+                n += 1;
+                shared.request(n);
+            });
+        });
+    }
     let mut group = c.benchmark_group("limits");
     group.sample_size(10);
     group.bench_function("write the use of 10,000 keys", |b| {
         b.iter_custom(|rounds| {
-            let mut spent = std::time::Duration::ZERO;
+            let mut spent = Duration::ZERO;
             for _ in 0..rounds {
                 (0..N_KEYS).for_each(|n| limited.request(n));
                 let begun = Instant::now();

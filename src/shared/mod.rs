@@ -61,7 +61,7 @@ pub enum OpenError {
 }
 
 /// Where Redis is, and how it is used.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// `redis://…` or `rediss://…`.
     pub url: Secret,
@@ -73,6 +73,13 @@ pub struct Options {
     pub hold: Duration,
     /// What the replicas of one store know, and nobody else: names in Redis are hashed with it, and it tells whose they are.
     pub secret: [u8; 32],
+}
+
+/// Never prints the secret.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("prefix", &self.prefix).field("timeout", &self.timeout).finish_non_exhaustive()
+    }
 }
 
 /// What replicas share.
