@@ -166,3 +166,6 @@ impl States {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

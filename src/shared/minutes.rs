@@ -77,7 +77,8 @@ pub struct Answer {
 /// The tokens that a request took of the minute, to be corrected by what it really uses. Nothing is given back by dropping it.
 #[derive(Debug)]
 pub struct Held {
-    pub(super) inner: Arc<Holding>,
+    /// `None`: tokens are not limited, so there is nothing to correct.
+    holding: Option<Arc<Holding>>,
     later: Later,
 }
 
@@ -148,9 +149,8 @@ impl Shared {
         let (code, figures, parts) = self.link.ask(RedisCommand::Take, ask).await?;
         let verdict = match code {
             2 => {
-                let parts = Mutex::new(Parts { held: wanted.take, of: parts });
-                let inner = Holding { wanted: AtomicU64::new(wanted.take), is_queued: AtomicBool::new(false), parts };
-                Verdict::Taken(Held { inner: Arc::new(inner), later: self.later.clone() })
+                let holding = (!parts.is_empty()).then(|| Arc::new(Holding::new(wanted.take, parts)));
+                Verdict::Taken(Held { holding, later: self.later.clone() })
             }
             1 => Verdict::Tight,
             _ => Verdict::Refused,
@@ -200,10 +200,18 @@ impl Shared {
 impl Held {
     /// Says how many tokens are to be held from now on; Redis is told behind the request.
     pub fn set(&self, tokens: u64) {
-        self.inner.wanted.store(tokens, Ordering::SeqCst);
-        if !self.inner.is_queued.swap(true, Ordering::SeqCst) {
-            self.later.settle(Arc::clone(&self.inner));
+        let Some(holding) = &self.holding else { return };
+        holding.wanted.store(tokens, Ordering::SeqCst);
+        if !holding.is_queued.swap(true, Ordering::SeqCst) {
+            self.later.settle(Arc::clone(holding));
         }
+    }
+}
+
+impl Holding {
+    fn new(held: u64, of: Vec<Part>) -> Self {
+        let (wanted, is_queued) = (AtomicU64::new(held), AtomicBool::new(false));
+        Self { wanted, is_queued, parts: Mutex::new(Parts { held, of }) }
     }
 }
 

@@ -84,6 +84,8 @@ pub(super) fn reason(error: &RedisError) -> Reason {
         _ if error.is_timeout() => Reason::Late,
         _ if matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM")) => Reason::Credentials,
         ErrorKind::Server(_) => Reason::Refuses(error.code().unwrap_or("an error without a code").to_owned()),
+        // That of the system or of TLS, which know nothing of users and passwords.
+        ErrorKind::Io => Reason::Unreachable(error.to_string()),
         _ => Reason::Unreachable(error.category().to_owned()),
     }
 }

@@ -54,6 +54,7 @@ impl States {
             let key = StateKey { scope: handed.scope.clone(), prefix: *prefix };
             self.names.known.insert(key, shown.clone().filter(|_| at == 0));
         }
+        self.share(&handed);
         let Ok(turn) = Arc::clone(&self.names.writing).try_acquire_owned() else {
             tracing::warn!("the store is behind: a response may be gone on from in this process only");
             return;
@@ -75,10 +76,31 @@ impl States {
         if let Some(known) = self.names.known.get(key) {
             return Ok(Some(known));
         }
-        let found = self.store.handed_out(key, now).await?.map(|shown| shown.map(Arc::new));
+        let stored = self.store.handed_out(key, now).await?.map(|shown| shown.map(Arc::new));
+        let found = if stored.is_some() { stored } else { self.handed_out_elsewhere(key).await? };
         if let Some(shown) = &found {
             self.names.known.insert(key.clone(), shown.clone());
         }
         Ok(found)
+    }
+
+    /// Notes it for the other replicas: the client may be there before the store has it.
+    fn share(&self, handed: &HandedOut) {
+        let Some(shared) = &self.shared else { return };
+        let Some(epoch) = handed.epoch.or_else(|| self.epochs.get(&handed.scope)) else { return };
+        for (at, name) in handed.names.iter().enumerate() {
+            let shown = handed.shown.as_ref().filter(|_| at == 0);
+            if let Ok(text) = serde_json::to_vec(&shown) {
+                shared.keep_state(&handed.scope, epoch, *name, text);
+            }
+        }
+    }
+
+    /// What another replica noted a moment ago.
+    async fn handed_out_elsewhere(&self, key: &StateKey) -> Result<Option<Option<Arc<TurnState>>>, StoreError> {
+        let Some(shared) = &self.shared else { return Ok(None) };
+        let epoch = self.epoch(&key.scope).await?;
+        let Some(text) = shared.state(&key.scope, epoch, &key.prefix).await else { return Ok(None) };
+        Ok(serde_json::from_slice::<Option<TurnState>>(&text).ok().map(|shown| shown.map(Arc::new)))
     }
 }
