@@ -5,12 +5,12 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::shared::testing::{Replica, options, server, until};
 use crate::store::HandedOut;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 
 const NOW: Time = Time(1_760_000_000_000);
 
 async fn states(replica: &Replica) -> States {
-    let store = SqliteStore::open(SqliteOptions::default()).await.unwrap();
+    let store = SqlStore::sqlite(SqliteOptions::default()).await.unwrap();
     States::new(Arc::new(store)).among_replicas(Some(Arc::clone(&replica.shared)))
 }
 

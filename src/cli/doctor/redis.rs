@@ -8,7 +8,7 @@ use crate::base::{Random, SystemClock, SystemRandom};
 use crate::config::{Config, StoreUrl, SystemEnv};
 use crate::shared::{Owner, Server, Shared};
 use crate::store::ScopeStore;
-use crate::store::sqlite::{SqliteOptions, SqliteStore};
+use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::telemetry::Metrics;
 
 /// Clocks that differ by more than this are worth a look, in milliseconds.
@@ -33,7 +33,7 @@ async fn secret(config: &Config) -> Option<[u8; 32]> {
     if config.redis.url.is_none() || matches!(config.store.url, StoreUrl::Postgres(_)) || !path.exists() {
         return None;
     }
-    let store = SqliteStore::open(SqliteOptions { path: Some(path), ..SqliteOptions::default() }).await.ok()?;
+    let store = SqlStore::sqlite(SqliteOptions { path: Some(path), ..SqliteOptions::default() }).await.ok()?;
     let fresh = std::array::from_fn(|_| SystemRandom.next_u64() as u8);
     store.shared_secret("tenant-salt", &fresh).await.ok()
 }
