@@ -9,6 +9,7 @@ mod keep;
 mod keys;
 mod learn;
 mod limits;
+mod records;
 mod reindex;
 pub mod reload;
 mod routing;
@@ -33,6 +34,7 @@ pub use build::{BuildError, Parts, build, policies, policy_changes, recall_confi
 pub use embed::embedder;
 pub use export::{Counted, Exporting, collector, export};
 pub use index::index_of;
+pub use records::{name_of_records, open_records};
 pub use reindex::{ReindexError, newest, reindex};
 pub use routing::provider;
 pub(crate) use shared::options as redis_options;

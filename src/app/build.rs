@@ -13,6 +13,7 @@ use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
 use super::learn::{Cached, decide};
 use super::limits::limits;
+use super::records::{name_of_records, open_patiently};
 use super::routing::{providers, routes, timeouts};
 use super::seat::Seat;
 use super::shared::{Caches, shared};
@@ -36,8 +37,6 @@ use crate::memory::redact::redact_turn;
 use crate::recall::{Knowledge, Recall, RecallConfig, Reranker};
 use crate::shared::OpenError;
 use crate::states::States;
-use crate::store::sql::{Durability, SqlStore, SqliteOptions};
-use crate::store::sqlite::{Durability, SqliteOptions, SqliteStore};
 use crate::store::{Store, StoreError, StoredKey, Unreachable, VectorIndex};
 use crate::telemetry::{AskPurpose, Metrics};
 use crate::tokens::Counter;
@@ -427,25 +426,17 @@ fn learns_at_once(config: &Config) -> bool {
 }
 
 async fn open_store(config: &Config, env: &dyn Env) -> Result<(Arc<dyn Store>, Option<String>), BuildError> {
-    let path = config.database(env);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
+    if let Some(folder) = config.embedded_folder(env) {
+        std::fs::create_dir_all(&folder)
             .map_err(|source| BuildError::Folder { folder: folder.display().to_string(), source })?;
     }
-    let options = SqliteOptions {
-        path: Some(path.clone()),
-        durability: match config.store.durability {
-            config::Durability::Process => Durability::Process,
-            config::Durability::Power => Durability::Power,
-        },
-        ..SqliteOptions::default()
-    };
-    match SqlStore::sqlite(options).await {
+    match open_patiently(config, env).await {
         Ok(store) => Ok((Arc::new(store), None)),
         Err(error) => {
             let reason = reason_of(&error);
             tracing::error!(
-                database = %path.display(), reason,
+                database = name_of_records(config, env),
+                reason,
                 "the memory store cannot be opened: requests pass WITHOUT memory until it is repaired and the gateway restarted"
             );
             Ok((Arc::new(Unreachable::new(reason.clone())), Some(reason)))

@@ -1,19 +1,15 @@
 //! The index outside of the process, where the configuration asks for one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::build::BuildError;
 use super::vectors::Outside;
 use crate::base::Clock;
-use crate::config::{Config, TenantIsolation, Vectors, VectorsEngine};
+use crate::config::Config;
 use crate::recall::Outer;
 use crate::store::VectorIndex;
-use crate::store::qdrant::{Isolation, Options, Qdrant, Quantization};
+use crate::store::qdrant::Qdrant;
 use crate::telemetry::Metrics;
-
-/// How long an answer to the job that fills it may take; a question has less.
-const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The index that a configuration asks for; none where vectors are searched in the process. Nothing is sent yet: in which order servers start
 /// does not matter.
@@ -21,32 +17,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// Its address cannot be used.
 pub fn index_of(config: &Config) -> Result<Option<Arc<dyn VectorIndex>>, BuildError> {
-    match config.vectors.engine {
-        VectorsEngine::Embedded => Ok(None),
-        VectorsEngine::Qdrant => {
-            let made =
-                Qdrant::connect(&qdrant(&config.vectors)).map_err(|error| BuildError::Index(error.to_string()))?;
-            Ok(Some(Arc::new(made)))
-        }
-        VectorsEngine::Pgvector => {
-            Err(BuildError::Unsupported(vec!["vectors.engine: \"pgvector\" is not supported yet".to_owned()]))
-        }
-    }
-}
-
-fn qdrant(vectors: &Vectors) -> Options {
-    Options {
-        url: vectors.url.clone().unwrap_or_default(),
-        api_key: vectors.api_key.clone(),
-        collection_prefix: "backstory".to_owned(),
-        isolation: match vectors.tenant_isolation {
-            TenantIsolation::Payload => Isolation::Payload,
-            TenantIsolation::Collection => Isolation::Collection,
-        },
-        quantization: Quantization::Off,
-        timeout: TIMEOUT,
-        hnsw_ef: None,
-    }
+    let Some(options) = config.vectors.qdrant() else { return Ok(None) };
+    let made = Qdrant::connect(&options).map_err(|error| BuildError::Index(error.to_string()))?;
+    Ok(Some(Arc::new(made)))
 }
 
 /// The same with those who ask it.

@@ -13,12 +13,11 @@ use clap::Args;
 
 use super::{ConfigArgs, complain, say};
 use crate::access::OTHERS;
-use crate::app::{Parts, collector, embedder, provider};
+use crate::app::{Parts, collector, embedder, name_of_records, open_records, provider};
 use crate::base::{Clock, SystemClock, SystemRandom, Time};
 use crate::certificates::EXPIRY_WARNING;
-use crate::config::{Config, EmbeddingsEngine, Key, Provider, SystemEnv, Unpriced};
+use crate::config::{Config, EmbeddingsEngine, Key, Provider, StoreUrl, SystemEnv, Unpriced};
 use crate::embed::Side;
-use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, SubjectUse, UpkeepStore};
 use crate::telemetry::otlp::{Collector, empty_message};
 use crate::telemetry::{Label, Signal};
@@ -93,8 +92,7 @@ pub(super) async fn run(args: DoctorArgs) -> ExitCode {
 }
 
 async fn reindex(config: &Config) -> ExitCode {
-    let options = SqliteOptions { path: Some(config.database(&SystemEnv)), ..SqliteOptions::default() };
-    match SqliteStore::open(options).await {
+    match open_records(config, &SystemEnv).await {
         Ok(store) => index::make_anew(config, Arc::new(store)).await,
         Err(error) => {
             complain(&format!("the database cannot be opened: {error}"));
@@ -135,18 +133,20 @@ fn certificates(config: &Config, now: Time) -> Vec<Finding> {
 }
 
 async fn store(config: &Config) -> Vec<Finding> {
-    let path = config.database(&SystemEnv);
-    if !path.exists() {
-        let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
-        return vec![good(format!("no database yet; `serve` makes one in {folder}"))];
+    if let Some(folder) = config.embedded_folder(&SystemEnv)
+        && !config.database(&SystemEnv).exists()
+    {
+        return vec![good(format!("no database yet; `serve` makes one in {}", folder.display()))];
     }
-    let shown = path.display().to_string();
-    let store = match SqlStore::sqlite(SqliteOptions { path: Some(path), ..SqliteOptions::default() }).await {
+    let shown = name_of_records(config, &SystemEnv);
+    let store = match open_records(config, &SystemEnv).await {
         Ok(store) => store,
         Err(error) => {
-            return vec![bad(format!(
-                "the database {shown} cannot be opened: {error}; restore it from a backup, or move it away to start anew"
-            ))];
+            let remedy = match config.store.url {
+                StoreUrl::Postgres(_) => "see that the server runs and store.url is right",
+                _ => "restore it from a backup, or move it away to start anew",
+            };
+            return vec![bad(format!("the database {shown} cannot be opened: {error}; {remedy}"))];
         }
     };
     let mut findings = vec![match store.ping().await {

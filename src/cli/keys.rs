@@ -9,9 +9,10 @@ use serde_json::json;
 use super::{ConfigArgs, complain, say};
 use crate::access::{KEY_STALENESS, issue};
 use crate::admin::keys::{Wanted, shown};
+use crate::app::{name_of_records, open_records};
 use crate::base::{Clock, KeyId, Secret, SystemClock, SystemRandom};
 use crate::config::{Config, SystemEnv};
-use crate::store::sql::{SqlStore, SqliteOptions};
+use crate::store::sql::SqlStore;
 use crate::store::{KeyStore, Page, StoredKey};
 
 /// Keys that are read at once from the store.
@@ -172,14 +173,10 @@ async fn act(args: &KeysArgs) -> Result<String, String> {
 
 /// Opens the store of the config.
 pub(super) async fn open(config: &Config) -> Result<SqlStore, String> {
-    let path = config.database(&SystemEnv);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
-    }
-    let shown = path.display().to_string();
-    SqlStore::sqlite(SqliteOptions::file(path))
-        .await
-        .map_err(|error| format!("the database {shown} cannot be opened: {error}; `backstory doctor` says more"))
+    open_records(config, &SystemEnv).await.map_err(|error| {
+        let shown = name_of_records(config, &SystemEnv);
+        format!("the database {shown} cannot be opened: {error}; `backstory doctor` says more")
+    })
 }
 
 /// Settings as they would stand in the config; a word without quotes is taken as a text.

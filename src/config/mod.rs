@@ -211,6 +211,15 @@ impl Config {
         }
     }
 
+    /// The folder of the embedded store; none for a server.
+    #[must_use]
+    pub fn embedded_folder(&self, env: &dyn Env) -> Option<PathBuf> {
+        if matches!(self.store.url, StoreUrl::Postgres(_)) {
+            return None;
+        }
+        self.database(env).parent().map(Into::into)
+    }
+
     /// Whether other processes may use what is stored at the same time, so that each looks whether what it holds still stands.
     #[must_use]
     pub fn has_replicas(&self) -> bool {

@@ -13,6 +13,8 @@ pub struct StoreSection {
     pub url: StoreUrl,
     /// `data`: the folder of the embedded default; none = the user's data folder (see [`super::Config::data_folder`]).
     pub data: Option<PathBuf>,
+    /// `connections`: most connections to a PostgreSQL server.
+    pub connections: u32,
     /// `durability`: what an acknowledged exchange survives.
     pub durability: Durability,
     /// `trace_days`: how long what was shown for an answer is kept, for `explain`, in days; 0 = not at all.
@@ -48,6 +50,7 @@ impl Default for StoreSection {
         Self {
             url: StoreUrl::Embedded,
             data: None,
+            connections: 16,
             durability: Durability::Process,
             trace_days: 30,
             usage_days: 400,
@@ -66,6 +69,7 @@ impl StoreSection {
         Self {
             url: url.unwrap_or(default.url),
             data: s.path("data"),
+            connections: s.count("connections", 2..=1_000).unwrap_or(default.connections),
             durability: s.choice(
                 "durability",
                 default.durability,

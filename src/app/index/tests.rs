@@ -1,5 +1,7 @@
 //! Two processes over one store and one index.
 
+use std::time::Duration;
+
 use std::path::Path;
 use std::sync::atomic::Ordering;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Finding, bad, good, warning};
+use crate::app::open_records;
 use crate::app::redis_options;
 use crate::base::{Random, SystemClock, SystemRandom};
-use crate::config::{Config, StoreUrl, SystemEnv};
+use crate::config::{Config, SystemEnv};
 use crate::shared::{Owner, Server, Shared};
 use crate::store::ScopeStore;
-use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::telemetry::Metrics;
 
 /// Clocks that differ by more than this are worth a look, in milliseconds.
@@ -29,11 +29,11 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
 
 /// What the replicas of this store know; none where there is no store yet, or not one that can be asked here.
 async fn secret(config: &Config) -> Option<[u8; 32]> {
-    let path = config.database(&SystemEnv);
-    if config.redis.url.is_none() || matches!(config.store.url, StoreUrl::Postgres(_)) || !path.exists() {
+    let is_there = config.embedded_folder(&SystemEnv).is_none() || config.database(&SystemEnv).exists();
+    if config.redis.url.is_none() || !is_there {
         return None;
     }
-    let store = SqlStore::sqlite(SqliteOptions { path: Some(path), ..SqliteOptions::default() }).await.ok()?;
+    let store = open_records(config, &SystemEnv).await.ok()?;
     let fresh = std::array::from_fn(|_| SystemRandom.next_u64() as u8);
     store.shared_secret("tenant-salt", &fresh).await.ok()
 }

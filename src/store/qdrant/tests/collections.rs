@@ -7,7 +7,7 @@ use super::{Isolation, Options, Qdrant, options, server};
 use crate::memory::Scope;
 use crate::store::contract::fixtures::scope;
 use crate::store::contract::index::{ids, near, point};
-use crate::store::{StoreError, VectorIndex};
+use crate::store::{ScopeKey, StoreError, VectorIndex};
 
 const A: &str = "model-a/3/x";
 const B: &str = "model-b/3/y";
@@ -95,7 +95,7 @@ async fn erasure_finds_what_was_put_while_tenants_were_kept_apart_otherwise() {
         Err(StoreError::Unusable(text)) => assert!(text.contains("tenant_isolation"), "{text}"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(together.erase(&ann).await.unwrap(), 3);
+    assert_eq!(together.erase(&ann.tenant, ScopeKey::of(&ann)).await.unwrap(), 3);
     for generation in [A, B] {
         together.drop_generation(generation).await.unwrap();
     }
@@ -110,7 +110,7 @@ async fn another_installation_on_the_same_server_is_not_seen() {
         index.prepare(A, 3).await.unwrap();
         index.put(A, &[point(&ann, 1, X)]).await.unwrap();
     }
-    assert_eq!(one.erase(&ann).await.unwrap(), 1);
+    assert_eq!(one.erase(&ann.tenant, ScopeKey::of(&ann)).await.unwrap(), 1);
     assert_eq!(ids(&other.search(A, &near(&ann, &X)).await.unwrap().near), [1]);
     one.drop_generation(A).await.unwrap();
     assert_eq!(other.count(A).await.unwrap(), 1);

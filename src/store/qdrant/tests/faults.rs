@@ -11,7 +11,7 @@ use super::{Options, Qdrant, options, server};
 use crate::base::Secret;
 use crate::store::contract::fixtures::scope;
 use crate::store::contract::index::{near, point};
-use crate::store::{StoreError, VectorIndex};
+use crate::store::{ScopeKey, StoreError, VectorIndex};
 
 const A: &str = "model-a/3/x";
 const X: [f32; 3] = [1.0, 0.0, 0.0];
@@ -35,7 +35,7 @@ async fn a_server_that_is_not_there_is_no_error_until_it_is_asked() {
     assert_unavailable(index.ping().await, &[&free.to_string(), "is it up", "6334"]);
     assert_unavailable(index.prepare(A, 3).await, &["describe a collection"]);
     assert_unavailable(index.search(A, &near(&scope("ann"), &X)).await, &["search"]);
-    assert_unavailable(index.erase(&scope("ann")).await, &[]);
+    assert_unavailable(index.erase("t", ScopeKey::of(&scope("ann"))).await, &[]);
 }
 
 /// The bound is on the whole call, its repetition included.
