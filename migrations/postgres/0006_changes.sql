@@ -23,10 +23,16 @@ CREATE INDEX changes_by_scope ON changes (scope);
 -- = none since it was added.
 ALTER TABLE episodes ADD COLUMN changed BIGINT;
 
+-- While another database is copied into this one, what follows from a row is copied, too.
+CREATE FUNCTION is_copying() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce(current_setting('backstory.copying', true), '') = 'on'
+$$;
+
 CREATE FUNCTION change_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7234501::bigint $$;
 
 CREATE FUNCTION fact_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF is_copying() THEN RETURN NULL; END IF;
     PERFORM pg_advisory_xact_lock_shared(change_lock());
     INSERT INTO changes (scope, at, kind, object, version)
     VALUES (new.scope, now_millis(), 'fact', new.fact, new.version);
@@ -36,6 +42,7 @@ CREATE TRIGGER fact_changed AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTIO
 
 CREATE FUNCTION fact_gone() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF is_copying() THEN RETURN NULL; END IF;
     PERFORM pg_advisory_xact_lock_shared(change_lock());
     INSERT INTO changes (scope, at, kind, object, gone) VALUES (old.scope, now_millis(), 'fact', old.id, true);
     RETURN NULL;
@@ -44,6 +51,7 @@ CREATE TRIGGER fact_gone AFTER DELETE ON facts FOR EACH ROW EXECUTE FUNCTION fac
 
 CREATE FUNCTION episode_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF is_copying() THEN RETURN NULL; END IF;
     PERFORM pg_advisory_xact_lock_shared(change_lock());
     INSERT INTO changes (scope, at, kind, object) VALUES (new.scope, now_millis(), 'episode', new.id);
     RETURN NULL;
@@ -53,6 +61,7 @@ CREATE TRIGGER episode_added AFTER INSERT ON episodes FOR EACH ROW EXECUTE FUNCT
 -- A use is no change.
 CREATE FUNCTION episode_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF is_copying() THEN RETURN new; END IF;
     PERFORM pg_advisory_xact_lock_shared(change_lock());
     INSERT INTO changes (scope, at, kind, object) VALUES (new.scope, now_millis(), 'episode', new.id)
     RETURNING seq INTO new.changed;
@@ -65,6 +74,7 @@ EXECUTE FUNCTION episode_changed();
 
 CREATE FUNCTION episode_gone() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF is_copying() THEN RETURN NULL; END IF;
     PERFORM pg_advisory_xact_lock_shared(change_lock());
     INSERT INTO changes (scope, at, kind, object, gone) VALUES (old.scope, now_millis(), 'episode', old.id, true);
     RETURN NULL;

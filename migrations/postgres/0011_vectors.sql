@@ -35,6 +35,7 @@ CREATE TABLE vectors (
 -- Whatever takes an episode away takes its vectors along.
 CREATE FUNCTION episode_gone_with_vectors() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF is_copying() THEN RETURN NULL; END IF;
     DELETE FROM vectors WHERE scope = old.scope AND episode = old.id;
     RETURN NULL;
 END $$;

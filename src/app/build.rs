@@ -431,7 +431,12 @@ async fn open_store(config: &Config, env: &dyn Env) -> Result<(Arc<dyn Store>, O
             .map_err(|source| BuildError::Folder { folder: folder.display().to_string(), source })?;
     }
     match open_patiently(config, env).await {
-        Ok(store) => Ok((Arc::new(store), None)),
+        Ok(store) => {
+            if let Err(error) = store.say_served().await {
+                tracing::warn!(%error, "`backstory migrate` is not kept from copying into this database again");
+            }
+            Ok((Arc::new(store), None))
+        }
         Err(error) => {
             let reason = reason_of(&error);
             tracing::error!(

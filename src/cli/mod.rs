@@ -3,6 +3,7 @@
 //! Commands read the config, build what they need and print. They decide nothing: each is a thin way into the modules
 //! below. This is the only module that prints.
 
+mod bar;
 mod check;
 mod doctor;
 mod dry_run;
@@ -10,6 +11,7 @@ mod eval;
 mod explain;
 mod keys;
 mod knowledge;
+mod migrate;
 mod mock;
 mod models;
 mod serve;
@@ -56,6 +58,8 @@ enum Command {
     Export(transfer::ExportArgs),
     /// Takes memories into a running gateway: an export of ours, of ChatGPT or of mem0
     Import(transfer::ImportArgs),
+    /// Copies the records of one database into PostgreSQL, while gateways run on the first; may be run again and again
+    Migrate(migrate::MigrateArgs),
     /// Lists embedding models and downloads them
     Models(models::ModelsArgs),
     /// Runs a scripted upstream, to see the whole loop without an API key
@@ -116,6 +120,7 @@ pub fn run(cli: Cli) -> ExitCode {
         }
         Command::Serve(args) => on_runtime(serve::run(args)),
         Command::Doctor(args) => on_runtime(doctor::run(args)),
+        Command::Migrate(args) => on_runtime(migrate::run(args)),
         Command::Explain(args) => on_runtime(explain::run(*args)),
         Command::Keys(args) => on_runtime(keys::run(args)),
         Command::Usage(args) => on_runtime(usage::run(*args)),

@@ -1,9 +1,8 @@
 //! Two processes over one store and one index.
 
-use std::time::Duration;
-
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::super::build::build_with;
 use super::super::{App, Parts};

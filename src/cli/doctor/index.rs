@@ -1,7 +1,6 @@
 //! `doctor` on an index outside of the process: whether it answers, and holds what the records say; and `--reindex`.
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Finding, bad, good, warning};
 use crate::app::{Parts, index_of, newest, reindex};
 use crate::base::{EpisodeId, SystemClock, SystemRandom};
+use crate::cli::bar::Bar;
 use crate::cli::{asked_to_stop, complain, say};
 use crate::config::Config;
 use crate::memory::Scope;
@@ -140,36 +140,27 @@ async fn listed(
 pub(super) async fn make_anew(config: &Config, store: Arc<dyn Store>) -> ExitCode {
     let stop = CancellationToken::new();
     let parts = Parts { clock: Arc::new(SystemClock), random: Arc::new(SystemRandom) };
-    let bar = std::io::stderr().is_terminal();
-    let mut told = (u64::MAX, None);
+    let mut bar = Bar::new("changes");
+    let mut told = None;
     let tell = |done: u64, total: u64, problem: Option<String>| {
-        let percent = (done * 100).checked_div(total).unwrap_or(100);
-        if let Some(problem) = problem.filter(|problem| told.1.as_ref() != Some(problem)) {
+        if let Some(problem) = problem.filter(|problem| told.as_ref() != Some(problem)) {
             complain(&problem);
-            told.1 = Some(problem);
+            told = Some(problem);
         }
-        if bar {
-            let filled = "#".repeat((percent / 2) as usize);
-            let mut out = std::io::stderr().lock();
-            // Nobody is left to tell.
-            let _ = write!(out, "\r[{filled:<50}] {percent:>3} % of {total} changes").and_then(|()| out.flush());
-        } else if percent / 10 != told.0 {
-            told.0 = percent / 10;
-            complain(&format!("{done} of {total} changes are in the index ({percent} %)"));
+        bar.tell(done, total, "");
+    };
+    let done = {
+        let work = reindex(config, parts, store, stop.clone(), tell);
+        tokio::pin!(work);
+        tokio::select! {
+            done = &mut work => done,
+            () = asked_to_stop() => {
+                stop.cancel();
+                work.await
+            }
         }
     };
-    let work = reindex(config, parts, store, stop.clone(), tell);
-    tokio::pin!(work);
-    let done = tokio::select! {
-        done = &mut work => done,
-        () = asked_to_stop() => {
-            stop.cancel();
-            work.await
-        }
-    };
-    if bar {
-        say("");
-    }
+    bar.end();
     match done {
         Ok(total) => {
             say(&format!("the index holds what the records do: {total} changes were gone through"));

@@ -209,7 +209,7 @@ pub(crate) async fn a_ping_is_answered(store: &dyn Store) {
 
 /// Puts one of everything into a scope: a fact with two versions, an episode, a proposal, a waiting and a dead exchange,
 /// a state, an exchange record.
-pub(super) async fn fill(store: &dyn Store, scope: &Scope) {
+pub(crate) async fn fill(store: &dyn Store, scope: &Scope) {
     let base =
         u128::from(u64::from_le_bytes(*blake3::hash(scope.subject.as_bytes()).as_bytes().first_chunk().unwrap()));
     let base = if &*scope.subject == "ann" { 0 } else { base << 8 };

@@ -77,6 +77,14 @@ impl SqlStore {
         if group.is_empty() {
             return Ok(Vec::new());
         }
+        self.patiently(|| self.append_once(group, learned)).await
+    }
+
+    async fn append_once(
+        &self,
+        group: &[Finished],
+        learned: &[Option<Learned>],
+    ) -> Result<Vec<Option<LearnOutcome>>, StoreError> {
         let of = |index: usize| learned.get(index).and_then(Option::as_ref);
         let states = group.iter().filter_map(|f| f.state.as_ref()).map(|(key, _)| &key.scope);
         let asked = Asked {
@@ -98,6 +106,10 @@ impl SqlStore {
         if group.is_empty() {
             return Ok(Vec::new());
         }
+        self.patiently(|| self.learn_once(owner, group)).await
+    }
+
+    async fn learn_once(&self, owner: &str, group: &[Learned]) -> Result<Vec<LearnOutcome>, StoreError> {
         let asked = Asked {
             scopes: group.iter().map(|l| &l.scope).collect(),
             learned: group.iter().collect(),

@@ -15,6 +15,7 @@
 
 mod budgets;
 mod changes;
+mod copy;
 mod episodes;
 mod erase;
 mod error;
@@ -44,13 +45,19 @@ mod vectors;
 mod windows;
 mod write;
 
+use std::time::Duration;
+
 use crate::store::StoreError;
 use error::driver;
 use session::{Pool, Tx};
 use text::Dialect;
 
+pub use copy::{Copied, Copying};
 pub use postgres::PostgresOptions;
 pub use sqlite::{Durability, SqliteOptions};
+
+/// Pauses before a write is tried again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
 /// A [`Store`](crate::store::Store) over one database. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -100,6 +107,24 @@ impl SqlStore {
     /// Starts a write.
     async fn begin(&self) -> Result<Tx, StoreError> {
         self.write.begin_writing().await.map_err(driver("begin a write"))
+    }
+
+    /// Tries a write again that another process was in the way of, or whose connection broke, as when a server fails over. Only for writes that do
+    /// no harm when they are made twice: whether the first one was committed is not known.
+    async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        write: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        for pause in PAUSES {
+            match write().await {
+                Err(StoreError::Unavailable(reason)) if self.write.dialect() == Dialect::Postgres => {
+                    tracing::debug!(reason, "a write is tried again");
+                    tokio::time::sleep(pause).await;
+                }
+                done => return done,
+            }
+        }
+        write().await
     }
 
     /// Looks for damage; returns what was found, at most ten lines. PostgreSQL sees to its own files.

@@ -2,7 +2,7 @@
 
 mod canary;
 mod faults;
-mod postgres;
+pub(super) mod postgres;
 
 use std::sync::Arc;
 
