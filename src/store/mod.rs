@@ -12,6 +12,7 @@ pub(crate) mod contract;
 mod error;
 mod index;
 mod knowledge;
+pub mod pgvector;
 pub mod qdrant;
 mod scope_key;
 pub mod sql;

@@ -42,7 +42,7 @@ const POSTGRES_UNUSABLE: [(&str, &str); 4] = [
 ];
 
 /// Returns a function that sorts a driver's error; `doing` says what failed, as in `append exchanges`.
-pub(super) fn driver(doing: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
+pub(in crate::store) fn driver(doing: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
     move |error| sort(doing, error)
 }
 

@@ -48,7 +48,7 @@ mod write;
 use std::time::Duration;
 
 use crate::store::StoreError;
-use error::driver;
+pub(in crate::store) use error::driver;
 use session::{Pool, Tx};
 use text::Dialect;
 
