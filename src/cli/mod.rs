@@ -9,6 +9,7 @@ mod doctor;
 mod dry_run;
 mod eval;
 mod explain;
+mod fill;
 mod keys;
 mod knowledge;
 mod migrate;
@@ -60,6 +61,8 @@ enum Command {
     Import(transfer::ImportArgs),
     /// Copies the records of one database into PostgreSQL, while gateways run on the first; may be run again and again
     Migrate(migrate::MigrateArgs),
+    /// Has a running gateway take made-up memories of many people, to see how it does at size
+    Fill(fill::FillArgs),
     /// Lists embedding models and downloads them
     Models(models::ModelsArgs),
     /// Runs a scripted upstream, to see the whole loop without an API key
@@ -128,6 +131,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Eval(args) => eval::run(args),
         Command::Export(args) => on_runtime(transfer::export(args)),
         Command::Import(args) => on_runtime(transfer::import(args)),
+        Command::Fill(args) => on_runtime(fill::run(args)),
         Command::Models(args) => on_runtime(models::run(args)),
         Command::Mock(args) => on_runtime(mock::run(args)),
     }

@@ -7,7 +7,7 @@ use super::attempt::root_cause;
 use crate::base::Secret;
 
 /// A running gateway, and as whom it is called.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OwnGateway {
     client: reqwest::Client,
     base: String,
@@ -41,6 +41,18 @@ impl OwnGateway {
         }
         let client = super::provider::client().build().map_err(root_cause)?;
         Ok(Self { client, base, headers })
+    }
+
+    /// The same gateway, asked for another person.
+    ///
+    /// # Errors
+    /// A sentence: the name cannot be sent.
+    pub fn for_user(&self, user: &str) -> Result<Self, String> {
+        let user = HeaderValue::from_bytes(user.as_bytes())
+            .map_err(|_| "the user's name has characters that no header may have".to_owned())?;
+        let mut other = self.clone();
+        other.headers.insert("x-backstory-user", user);
+        Ok(other)
     }
 
     /// Reads an answer piece by piece.
