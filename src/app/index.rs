@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::build::BuildError;
 use super::vectors::Outside;
 use crate::base::Clock;
-use crate::config::Config;
+use crate::config::{Config, StoreUrl, VectorsEngine};
 use crate::recall::Outer;
 use crate::store::VectorIndex;
+use crate::store::pgvector::{Pgvector, PgvectorOptions};
 use crate::store::qdrant::Qdrant;
 use crate::telemetry::Metrics;
 
@@ -17,9 +18,22 @@ use crate::telemetry::Metrics;
 /// # Errors
 /// Its address cannot be used.
 pub fn index_of(config: &Config) -> Result<Option<Arc<dyn VectorIndex>>, BuildError> {
-    let Some(options) = config.vectors.qdrant() else { return Ok(None) };
-    let made = Qdrant::connect(&options).map_err(|error| BuildError::Index(error.to_string()))?;
-    Ok(Some(Arc::new(made)))
+    let made: Result<Arc<dyn VectorIndex>, _> = match config.vectors.engine {
+        VectorsEngine::Embedded => return Ok(None),
+        VectorsEngine::Qdrant => {
+            let options = config.vectors.qdrant().expect("the engine is Qdrant, whose URL the config has");
+            Qdrant::connect(&options).map(|made| Arc::new(made) as Arc<_>)
+        }
+        VectorsEngine::Pgvector => {
+            let StoreUrl::Postgres(url) = &config.store.url else {
+                return Err(BuildError::Index("pgvector needs [store] url = \"postgres://…\"".to_owned()));
+            };
+            let options =
+                PgvectorOptions { statement_timeout: config.vectors.timeout, ..PgvectorOptions::url(url.clone()) };
+            Pgvector::connect(&options).map(|made| Arc::new(made) as Arc<_>)
+        }
+    };
+    made.map(Some).map_err(|error| BuildError::Index(error.to_string()))
 }
 
 /// The same with those who ask it.

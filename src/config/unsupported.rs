@@ -1,6 +1,6 @@
 //! What can be configured but not yet done by this build. `serve` refuses to start on any of it: nothing is silently ignored.
 
-use super::{Config, VectorsEngine};
+use super::Config;
 
 impl Config {
     /// Returns a sentence for each configured thing that this build cannot do; empty = it can do all of it.
@@ -12,10 +12,6 @@ impl Config {
                 out.push(sentence.to_owned());
             }
         };
-        cannot(
-            self.vectors.engine == VectorsEngine::Pgvector,
-            "vectors.engine: \"pgvector\" is not supported yet; \"qdrant\" is",
-        );
         cannot(
             self.extract.keep_exchanges_days > 0,
             "extract.keep_exchanges_days: keeping raw exchanges is not supported yet; leave it out",

@@ -23,7 +23,7 @@ const TEXTS: [&str; 5] = [
 ];
 
 /// A process that holds two episodes of each person.
-async fn process(data: &Path, index: &Arc<Faulty>, embeddings: &str) -> Arc<App> {
+async fn process<I: VectorIndex + 'static>(data: &Path, index: &Arc<I>, embeddings: &str) -> Arc<App> {
     let text = format!(
         "[store]\ndata='{}'\n[vectors]\nengine='qdrant'\nurl='http://127.0.0.1:1'\n[recall]\ndeadline_ms=2000\nheld_episodes=2\n{embeddings}",
         data.display()
@@ -122,4 +122,33 @@ async fn what_was_erased_is_shown_by_nobody_while_the_index_is_away_and_goes_whe
     assert!(!finds(&app, PIER).await, "whatever the index still holds");
     until(async || index.erased.load(Ordering::SeqCst) == 5).await;
     assert_eq!(index.erase("local", ScopeKey::of(&ann())).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn memories_are_found_in_postgresql_and_erased_there() {
+    let Some(index) = crate::store::pgvector::tests::fresh().await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let app = process(folder.path(), &index, &local()).await;
+    app.store.put_episodes(&ann(), &told(0..5)).await.unwrap();
+    serves(&app).await;
+    until(async || finds(&app, PIER).await).await;
+    assert!(asked(&app, PIER).await.degraded.is_none());
+    app.store.erase(&ann(), app.clock.now()).await.unwrap();
+    app.recall.invalidate(&ann());
+    assert!(!finds(&app, PIER).await);
+    let left = async || index.erase("local", ScopeKey::of(&ann())).await.unwrap();
+    until(async || left().await == 0).await;
+}
+
+#[test]
+fn the_index_is_the_one_that_is_configured() {
+    let of = |text: &str| {
+        let config = Config::parse(text, Path::new("t.toml"), &SystemEnv, &Overrides::default()).unwrap();
+        index_of(&config).unwrap().map(|index| index.engine())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    assert_eq!(of(""), None);
+    assert_eq!(of("[vectors]\nengine='qdrant'\nurl='http://127.0.0.1:1'"), Some("qdrant"));
+    assert_eq!(of("[store]\nurl='postgres://ann@127.0.0.1:1/x'\n[vectors]\nengine='pgvector'"), Some("pgvector"));
 }

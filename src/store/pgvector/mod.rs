@@ -12,7 +12,7 @@ mod generations;
 mod literal;
 mod near;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod words;
 mod write;
 

@@ -14,7 +14,7 @@ use crate::store::contract::index::{ids, index_suite, near, point};
 use crate::store::{IndexPoint, IndexQuery, ScopeKey, StoreError};
 
 /// An index in a schema of its own, beside the extension in `public`. It stays until the server goes, which is there for the tests alone.
-async fn fresh() -> Option<Arc<Pgvector>> {
+pub(crate) async fn fresh() -> Option<Arc<Pgvector>> {
     Some(Arc::new(Pgvector::connect(&PgvectorOptions::url(schema("schema").await?)).unwrap()))
 }
 
