@@ -29,6 +29,8 @@ use crate::telemetry::{IndexOutcome, Metrics, names};
 
 /// So many of a scope are asked for, by the vector and by words.
 const ASKED_FOR: u32 = 256;
+/// Of these, so many are looked up in the records at most, where memory does not hold them: reading and analysing one takes some 50 microseconds.
+const LOOKED_UP: usize = 96;
 /// Of the deadline, the share after which the index is not waited for: what is in memory must still be shown in time.
 const LATEST: f64 = 0.9;
 /// What a reply names when the index did not answer in time.
@@ -210,7 +212,7 @@ impl Recall {
             // The nearest and the best by words in turn, so that neither crowds out the other.
             let both = interleaved(&hits.near, &hits.words);
             let unknown = both.filter(|id| scoped.index.number(*id).is_none() && seen.insert(*id));
-            unknown.take(ASKED_FOR as usize).collect::<Vec<EpisodeId>>()
+            unknown.take(LOOKED_UP).collect::<Vec<EpisodeId>>()
         };
         let is_cut = hits.near.len() >= ASKED_FOR as usize;
         let nearest = Nearest { cosines: hits.near.into_iter().collect::<HashMap<_, _>>(), is_cut };

@@ -17,6 +17,7 @@ mod edges;
 mod embedder;
 mod erasure;
 mod extraction;
+mod index;
 mod injection;
 mod isolation;
 mod keys;

@@ -49,7 +49,8 @@ macro_rules! index_suite {
             $(#[tokio::test]
             async fn $test() {
                 let Some(index) = $open().await else { return };
-                $crate::store::contract::index::$test(index.as_ref()).await;
+                let index: &dyn $crate::store::VectorIndex = index.as_ref();
+                $crate::store::contract::index::$test(index).await;
                 for generation in $crate::store::contract::index::GENERATIONS {
                     index.drop_generation(generation).await.unwrap();
                 }

@@ -24,8 +24,9 @@ pub(crate) fn lines(url: &str) -> String {
     format!("[redis]\nurl = \"{url}\"\nprefix = \"it-{process}-{number}:\"\ntimeout_ms = 5000\n")
 }
 
+/// Says that a test was left out, and why; a failure where servers are required.
 #[expect(clippy::print_stderr, reason = "who runs the tests must see what they left out")]
-fn skipped(why: &str) {
+pub(crate) fn skipped(why: &str) {
     assert!(std::env::var("BACKSTORY_TEST_SERVERS").as_deref() != Ok("required"), "{why}, and servers are required");
     eprintln!("SKIPPED: {why}");
 }
