@@ -126,6 +126,21 @@ impl Qdrant {
         Ok(dimension)
     }
 
+    /// Looks whether vectors are of a generation, so that one of another is refused before anything is done with it.
+    pub(super) async fn check(
+        &self,
+        generation: &str,
+        mut vectors: impl Iterator<Item = &[f32]> + Send,
+    ) -> Result<u32, StoreError> {
+        let dimension = self.dimension(generation).await?;
+        let Some(other) = vectors.find(|vector| vector.len() != dimension as usize) else { return Ok(dimension) };
+        self.forget(generation);
+        Err(StoreError::Unusable(format!(
+            "a vector of {} numbers is none of the generation {generation}, which has dimension {dimension}",
+            other.len()
+        )))
+    }
+
     fn remember(&self, generation: &str, dimension: u32) {
         self.dimensions.lock().unwrap_or_else(PoisonError::into_inner).insert(generation.to_owned(), dimension);
     }

@@ -53,7 +53,10 @@ impl Qdrant {
         let batch = QueryBatchPoints { collection_name: name, query_points, ..QueryBatchPoints::default() };
         let doing = "search";
         let response = self.try_call(doing, self.client.query_batch(batch)).await;
-        let Some(response) = self.found(generation, doing, response).await? else { return Ok(IndexHits::default()) };
+        let Some(response) = self.found(generation, doing, response).await? else {
+            self.check(generation, query.vector.into_iter()).await?;
+            return Ok(IndexHits::default());
+        };
         let mut results = response.result.into_iter().map(|batch| batch.result);
         let mut next = |asked: bool| asked.then(|| hits(results.next().unwrap_or_default())).transpose();
         Ok(IndexHits { near: next(asked.0)?.unwrap_or_default(), words: next(asked.1)?.unwrap_or_default() })

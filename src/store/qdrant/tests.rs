@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{Isolation, Options, Qdrant, Quantization};
 use crate::base::{Random as _, SystemRandom};
 use crate::store::VectorIndex;
-use crate::store::contract::index::index_suite;
+use crate::store::contract::index::{GENERATIONS, index_suite, the_nearest_come_first_with_their_cosine};
 
 /// Where the server is; none, and a word about it, where there is none.
 fn server() -> Option<String> {
@@ -53,15 +53,19 @@ async fn collection() -> Option<Box<dyn VectorIndex>> {
     open(|options| options.isolation = Isolation::Collection)
 }
 
-async fn scalar() -> Option<Box<dyn VectorIndex>> {
-    open(|options| (options.quantization, options.hnsw_ef) = (Quantization::Scalar, Some(64)))
-}
-
-async fn binary() -> Option<Box<dyn VectorIndex>> {
-    open(|options| options.quantization = Quantization::Binary)
-}
-
 index_suite!(by_payload, crate::store::qdrant::tests::payload);
 index_suite!(by_collection, crate::store::qdrant::tests::collection);
-index_suite!(scalar_quantization, crate::store::qdrant::tests::scalar);
-index_suite!(binary_quantization, crate::store::qdrant::tests::binary);
+
+/// However small vectors are made, the nearest are compared as they are.
+#[tokio::test]
+async fn quantised_vectors_find_the_nearest_with_their_cosine() {
+    for quantization in [Quantization::Scalar, Quantization::Binary] {
+        let Some(index) = open(|options| (options.quantization, options.hnsw_ef) = (quantization, Some(64))) else {
+            return;
+        };
+        the_nearest_come_first_with_their_cosine(index.as_ref()).await;
+        for generation in GENERATIONS {
+            index.drop_generation(generation).await.unwrap();
+        }
+    }
+}

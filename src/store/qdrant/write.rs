@@ -25,15 +25,9 @@ const BATCH_IDS: usize = 1000;
 
 impl Qdrant {
     pub(super) async fn put_points(&self, generation: &str, points: &[IndexPoint]) -> Result<(), StoreError> {
-        let dimension = self.dimension(generation).await?;
-        if let Some(other) =
-            points.iter().map(|point| point.vector.len()).find(|len| *len != 0 && *len != dimension as usize)
-        {
-            self.forget(generation);
-            return Err(StoreError::Unusable(format!(
-                "a vector of {other} numbers is none of the generation {generation}, which has dimension {dimension}"
-            )));
-        }
+        // One without a vector is found by its words alone.
+        let vectors = points.iter().map(|point| &*point.vector).filter(|vector| !vector.is_empty());
+        let dimension = self.check(generation, vectors).await?;
         let mut homes: BTreeMap<String, Vec<&IndexPoint>> = BTreeMap::new();
         for point in points {
             homes.entry(self.home(generation, &point.scope.tenant)).or_default().push(point);
