@@ -339,7 +339,7 @@ fn what_this_build_cannot_do_is_named() {
         [embeddings]\nengine='local'\npath='x'\n[telemetry]\notlp_endpoint='http://h'\n\
         [[providers]]\nname='p'\nkind='anthropic'\nbase_url='http://h'\n";
     let said = load(text).unwrap().unsupported();
-    assert_eq!(said.len(), 3, "{said:#?}");
+    assert_eq!(said.len(), 1, "{said:#?}");
 }
 
 #[test]

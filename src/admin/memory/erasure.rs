@@ -61,6 +61,9 @@ impl Receipt {
             counts["index"] = index.points.unwrap_or_default().into();
             told.insert("index".to_owned(), json!({ "engine": index.engine, "remains": index.remains() }));
         }
+        if !self.erased.remains.is_empty() {
+            told.insert("remains".to_owned(), json!(self.erased.remains));
+        }
         told.insert("counts".to_owned(), counts);
         told.insert("complete".to_owned(), self.complete().into());
         told

@@ -1,4 +1,8 @@
 //! What only PostgreSQL has: connecting, and writing groups as many rows a statement.
+//!
+//! It never decides what is stored: that is written once, for both databases, in the modules above.
+//!
+//! Start with [`open`], then `write.rs`, through which every exchange goes.
 
 mod open;
 mod write;

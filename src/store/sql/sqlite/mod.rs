@@ -1,4 +1,8 @@
 //! What only SQLite has: opening a file, scripts, and leaving no trace in it.
+//!
+//! It never decides what is stored: that is written once, for both databases, in the modules above.
+//!
+//! Start with [`open`], then `script.rs`, through which every exchange goes.
 
 mod open;
 mod presence;
