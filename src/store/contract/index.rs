@@ -302,6 +302,9 @@ pub(crate) async fn names_that_run_together_are_different_scopes(index: &dyn Vec
         Scope::new("ab", "", "cd"),
         Scope::new("a", "b/cd", ""),
         Scope::new("A", "b", "cd"),
+        Scope::new("a b", "", "c d"),
+        Scope::new("a b c", "", "c d"),
+        Scope::new("b a", "", "c d"),
     ];
     index.prepare(A, 3).await.unwrap();
     let points: Vec<_> = (1..).zip(&scopes).map(|(n, scope)| point(scope, n, X)).collect();
