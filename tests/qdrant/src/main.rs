@@ -91,7 +91,6 @@ fn temporary() -> std::io::Result<tempfile::TempDir> {
 }
 
 /// As Qdrant's server says it.
-#[expect(clippy::result_large_err, reason = "tonic's interceptors return its status as it is")]
 fn check_key(key: Option<&str>, request: Request<()>) -> Result<Request<()>, Status> {
     let Some(key) = key else { return Ok(request) };
     match request.metadata().get("api-key") {

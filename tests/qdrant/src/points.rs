@@ -54,7 +54,7 @@ impl Service {
             tokio::task::spawn_blocking(move || collection.optimize());
         }
         // Always waited for, whatever was asked: what was written is seen at once.
-        let result = UpdateResult { operation_id: None, status: UpdateStatus::Completed.into(), ..Default::default() };
+        let result = UpdateResult { operation_id: None, status: UpdateStatus::Completed.into() };
         Ok(Response::new(PointsOperationResponse { result: Some(result), ..Default::default() }))
     }
 }
