@@ -82,7 +82,7 @@ async fn run(url: &str, arguments: &Arguments) {
     println!("{} {}, collections {prefix}", index.engine(), index.ping().await.expect("the server answers"));
     index.prepare(GENERATION, u32::try_from(DIMENSION).expect("small")).await.expect("a collection");
     load(index.as_ref(), arguments.points).await;
-    let small = (arguments.points - LARGE) / SMALL;
+    let small = (arguments.points.saturating_sub(LARGE) / SMALL).max(1);
     println!("{:<34} {:>9} {:>9} {:>9} {:>9}", "", "p50 ms", "p99 ms", "per s", "hits");
     for (name, beside) in [("one at a time", 1), ("eight at a time", 8)] {
         measure(index.as_ref(), &format!("scope of {SMALL}, {name}"), beside, |n| 1 + n * 7919 % small).await;
@@ -116,7 +116,7 @@ async fn load(index: &dyn VectorIndex, points: u64) {
     let mut batch = Vec::new();
     for number in 0..points {
         // The large scope's come in between the others', as they would.
-        let of_large = LARGE * 10 <= points && number % (points / LARGE) == 0;
+        let of_large = LARGE * 10 <= points && number.is_multiple_of(points / LARGE);
         let owner = if of_large { 0 } else { 1 + number / SMALL };
         batch.push(point(owner, number, &random));
         if batch.len() as u64 == BATCH || number + 1 == points {
@@ -147,7 +147,7 @@ fn point(owner: u64, number: u64, random: &SeededRandom) -> IndexPoint {
         scope: scope(owner),
         episode: id(owner, number),
         session: format!("session {}", number / 20),
-        role: if number % 2 == 0 { Speaker::User } else { Speaker::Assistant },
+        role: if number.is_multiple_of(2) { Speaker::User } else { Speaker::Assistant },
         at: Time(1_700_000_000_000 + i64::try_from(number).expect("small") * 60_000),
         sensitivity: Sensitivity::Normal,
         vector: vector(random),
