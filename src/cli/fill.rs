@@ -119,7 +119,7 @@ impl Story {
         let random = SeededRandom::new(u64::from(self.person) << 32 | u64::from(n));
         let pick = |list: &[&'static str]| list[below(&random, list.len() as u64) as usize];
         Line::Said {
-            role: if n % 2 == 0 { Speaker::User } else { Speaker::Assistant },
+            role: if n.is_multiple_of(2) { Speaker::User } else { Speaker::Assistant },
             text: format!(
                 "{} the {} and a {} {} in {} for {} euros, because the {} {} was {}.",
                 pick(&DID),
