@@ -1,6 +1,6 @@
 //! `backstory doctor`: looks at everything that can be wrong, and says what to do.
 
-mod redis;
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -72,7 +72,7 @@ pub(super) async fn run(args: DoctorArgs) -> ExitCode {
     findings.extend(certificates(&config, SystemClock.now()));
     findings.extend(unpriced_configured(&config).into_iter().map(warning));
     findings.extend(store(&config).await);
-    findings.extend(redis::look(&config).await);
+    findings.extend(replicas::look(&config).await);
     findings.extend(unbooked(&config).into_iter().map(warning));
     for provider in &config.providers {
         findings.extend(upstream(provider).await);
