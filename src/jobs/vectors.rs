@@ -366,7 +366,14 @@ impl Vectors {
     async fn fill(&self, using: &mut Using) -> Result<Pace, Failure> {
         let id = using.record.id.clone();
         let (still_leads, is_last) = match self.index.clone() {
-            Some(index) => self.bring_up(&*index, using).await?,
+            Some(index) => match self.bring_up(&*index, using).await {
+                Ok(done) => done,
+                Err(failure) => {
+                    // When it is back it may be another one, or have lost what it held.
+                    using.is_prepared = false;
+                    return Err(failure);
+                }
+            },
             None => self.keep(using).await?,
         };
         if !still_leads {

@@ -126,6 +126,23 @@ async fn an_index_that_was_emptied_or_exchanged_is_filled_anew() {
 }
 
 #[tokio::test]
+async fn an_index_that_comes_back_empty_is_filled_anew_by_who_leads() {
+    let (world, index) = (World::new().await, Arc::new(Faulty::default()));
+    world.told("ann", 1..6).await;
+    let mut process = process(&world, "a", &index);
+    process.work().await;
+    index.is_away.store(true, Ordering::SeqCst);
+    world.told("ann", 6..7).await;
+    assert!(process.job.step().await.is_err());
+    index.index.drop_generation(&process.generation()).await.unwrap();
+    index.is_away.store(false, Ordering::SeqCst);
+    for _ in 0..3 {
+        process.work().await;
+    }
+    assert_eq!(listed(&index, &process, "ann").await.len(), 6);
+}
+
+#[tokio::test]
 async fn a_batch_that_was_lost_with_its_lease_is_put_again() {
     let (world, index) = (World::new().await, Arc::new(Faulty::default()));
     world.told("ann", 1..40).await;
