@@ -1,7 +1,6 @@
 //! Servers that tests run against.
 
 /// The address of a server in an environment variable; without one the test has nothing to say, unless servers are required.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub(crate) fn server(variable: &str) -> Option<String> {
     let address = std::env::var(variable).ok().filter(|address| !address.is_empty());
     if address.is_none() {

@@ -18,17 +18,8 @@ use crate::telemetry::Metrics;
 const GENEROUS: Duration = Duration::from_secs(5);
 
 /// The Redis of the tests, as an address; `None` where there is none, which is said.
-#[expect(clippy::print_stderr, reason = "who runs the tests must see what they left out")]
 pub(crate) fn server() -> Option<String> {
-    let server = std::env::var("BACKSTORY_TEST_REDIS").ok().filter(|url| !url.is_empty());
-    if server.is_none() {
-        assert!(
-            std::env::var("BACKSTORY_TEST_SERVERS").as_deref() != Ok("required"),
-            "BACKSTORY_TEST_REDIS is not set, and servers are required"
-        );
-        eprintln!("SKIPPED: BACKSTORY_TEST_REDIS names no Redis");
-    }
-    server
+    crate::base::testing::server("BACKSTORY_TEST_REDIS")
 }
 
 /// Options under a prefix that nobody else has.
@@ -125,11 +116,13 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (addr, way) = (listener.local_addr().unwrap(), Arc::new(Way::default()));
         let proxy = Self { addr, way: Arc::clone(&way) };
-        tokio::spawn(async move {
+        let tasks = TaskTracker::new();
+        let connections = tasks.clone();
+        tasks.spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (server, way) = (server.clone(), Arc::clone(&way));
                 let cut = way.cut.lock().unwrap().clone();
-                tokio::spawn(async move {
+                connections.spawn(async move {
                     if !cut.is_cancelled() {
                         tokio::select! {
                             () = pass(client, &server, &way) => {}

@@ -75,8 +75,8 @@ impl VectorIndex for MemoryIndex {
 
     async fn put(&self, generation: &str, points: &[IndexPoint]) -> Result<(), StoreError> {
         self.with(generation, |there| {
-            let vectors = points.iter().map(|point| &point.vector).filter(|vector| !vector.is_empty());
-            vectors.map(|vector| there.check(vector)).collect::<Result<(), _>>()?;
+            let mut vectors = points.iter().map(|point| &point.vector).filter(|vector| !vector.is_empty());
+            vectors.try_for_each(|vector| there.check(vector))?;
             there.points.extend(points.iter().map(|point| (point.episode, point.clone())));
             Ok(())
         })

@@ -16,13 +16,7 @@ use crate::store::contract::index::{GENERATIONS, index_suite, the_nearest_come_f
 
 /// Where the server is; none, and a word about it, where there is none.
 fn server() -> Option<String> {
-    const NAME: &str = "BACKSTORY_TEST_QDRANT";
-    let url = std::env::var(NAME).ok().filter(|url| !url.is_empty());
-    if url.is_none() {
-        assert_ne!(std::env::var("BACKSTORY_TEST_SERVERS").as_deref(), Ok("required"), "{NAME} is not set");
-        eprintln!("SKIPPED: {NAME} is not set");
-    }
-    url
+    crate::base::testing::server("BACKSTORY_TEST_QDRANT")
 }
 
 /// Options with names of their own.
