@@ -18,7 +18,8 @@ CREATE FUNCTION now_millis() RETURNS bigint LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Everything that one subject told us hangs below a row of `scopes`. The body of a record is JSON; what a statement
--- selects or orders by is a column of its own.
+-- selects or orders by is a column of its own. Nothing refers to another table by a constraint: a row is written by whoever read
+-- what it hangs on in the same transaction, and checks would cost each of them a look-up and a lock.
 
 CREATE TABLE secrets (
     name  TEXT COLLATE "C" PRIMARY KEY,

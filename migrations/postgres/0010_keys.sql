@@ -14,7 +14,7 @@ CREATE TABLE keys (
 
 CREATE TABLE key_secrets (
     sha256     BYTEA PRIMARY KEY,
-    key        TEXT COLLATE "C" NOT NULL REFERENCES keys (id),
+    key        TEXT COLLATE "C" NOT NULL,
     expires_at BIGINT
 );
 CREATE INDEX key_secrets_by_key ON key_secrets (key);

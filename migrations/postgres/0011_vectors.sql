@@ -27,7 +27,7 @@ CREATE TABLE generations (
 CREATE TABLE vectors (
     scope      BIGINT NOT NULL,
     episode    TEXT COLLATE "C" NOT NULL,
-    generation BIGINT NOT NULL REFERENCES generations (number),
+    generation BIGINT NOT NULL,
     body       BYTEA NOT NULL,
     PRIMARY KEY (scope, episode, generation)
 );

@@ -10,7 +10,7 @@ CREATE TABLE shelves (
 );
 
 CREATE TABLE documents (
-    shelf   BIGINT NOT NULL REFERENCES shelves (id),
+    shelf   BIGINT NOT NULL,
     id      TEXT COLLATE "C" NOT NULL,
     -- Characters of `text`, and how many passages there are: what the bounds of a namespace are reckoned by.
     characters BIGINT NOT NULL,

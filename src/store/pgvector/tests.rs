@@ -22,8 +22,11 @@ async fn schema(what: &str) -> Option<String> {
     let admin = server("BACKSTORY_TEST_POSTGRES")?;
     let name = format!("index_{what}_{:032x}", rand::random::<u128>());
     let mut conn = PgConnection::connect(&admin).await.unwrap();
-    let made = sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {name}"))).execute(&mut conn).await;
-    made.unwrap();
+    // The first one would make the extension in a schema of its own, where the others do not find it.
+    let made = format!(
+        "BEGIN; SELECT pg_advisory_xact_lock(1); CREATE EXTENSION IF NOT EXISTS vector SCHEMA public; COMMIT; CREATE SCHEMA {name}"
+    );
+    sqlx::raw_sql(AssertSqlSafe(made)).execute(&mut conn).await.unwrap();
     Some(format!("{admin}?options[search_path]={name},public"))
 }
 
