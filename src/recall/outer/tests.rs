@@ -96,8 +96,10 @@ proptest! {
         let [inside, outside] = [near.channel(&index), Near::channel_of(&index, &outside)].map(|channel| {
             told(&ranked(&[&index], vec![channel], &asked, &near, &by_turns(), Purpose::Show, 1_000).unwrap_or_default())
         });
-        // One byte a number in memory, and the whole number there: what is at the edge may fall to either side.
-        prop_assert!(inside.len().abs_diff(outside.len()) <= 1, "{} {}", inside.len(), outside.len());
+        // One byte a number in memory, and the whole number there: what is at the edge may fall to either side, and all that says the same
+        // with it.
+        let most = inside.len().max(outside.len());
+        prop_assert!(inside.len().abs_diff(outside.len()) <= 1 + most / 10, "{} {}", inside.len(), outside.len());
         for (id, score) in &inside {
             if let Some((_, other)) = outside.iter().find(|(other, _)| other == id) {
                 prop_assert!((score - other).abs() <= 0.05 * score.abs(), "{id}: {score} {other}");
