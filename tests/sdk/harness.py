@@ -161,12 +161,14 @@ class Upstream(Process):
 
 
 class Gateway(Process):
-    """`backstory serve` on a free port, with a data folder that can outlive it."""
+    """`backstory serve` on a free port, with a data folder that can outlive it, or with the store that its config names."""
 
-    def __init__(self, upstream=None, data=None, config=None):
+    def __init__(self, upstream=None, data=None, config=None, embedded=True):
         self.own_data = data is None
         self.data = data or tempfile.mkdtemp(prefix="backstory-test-")
-        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", self.data]
+        command = [BINARY, "serve", "--listen", "127.0.0.1:0"]
+        if embedded:
+            command += ["--data", self.data]
         if upstream:
             command += ["--upstream", f"{upstream}/v1"]
         if config:

@@ -84,6 +84,7 @@ def main():
     if collector.exists():
         run("OpenTelemetry's own messages", [str(collector), "-B", str(HERE / "otlp" / "collect.py")])
     run("kill -9", [sys.executable, "-B", str(HERE / "python" / "crash.py")])
+    run("replicas", [sys.executable, "-B", str(HERE / "replicas" / "replicas.py")])
     run("real embedding models", [sys.executable, "-B", str(HERE / "real-embedders" / "doctor.py")])
     run("a real small model", [sys.executable, "-B", str(HERE / "real-model" / "two_conversations.py")])
     run("a real small model beside mocks", [sys.executable, "-B", str(HERE / "real-model" / "beside_mocks.py")])

@@ -149,3 +149,13 @@ async fn leases_of_dead_processes_end_when_the_next_one_starts() {
     let next = open(&folder).await;
     assert_eq!(next.claim(&claim("next", 10)).await.unwrap().len(), 1);
 }
+
+#[test]
+fn each_step_of_the_schema_is_there_for_both_databases() {
+    let steps = |database: &str| -> std::collections::BTreeSet<_> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(database);
+        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name()).collect()
+    };
+    assert_eq!(steps("sqlite"), steps("postgres"));
+    assert!(steps("sqlite").len() > 10);
+}
