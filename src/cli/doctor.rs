@@ -18,6 +18,7 @@ use crate::base::{Clock, SystemClock, SystemRandom, Time};
 use crate::certificates::EXPIRY_WARNING;
 use crate::config::{Config, EmbeddingsEngine, Key, Provider, StoreUrl, SystemEnv, Unpriced};
 use crate::embed::Side;
+use crate::store::sql::SqlStore;
 use crate::store::{GenerationRecord, GenerationState, ScopeStore, StoredKey, SubjectUse, UpkeepStore};
 use crate::telemetry::otlp::{Collector, empty_message};
 use crate::telemetry::{Label, Signal};
@@ -49,6 +50,8 @@ const SUSPECT_SHARE: f64 = 0.5;
 const SUSPECT_FROM: u64 = 20;
 /// How long a connection to a provider may take to come up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Clocks that are further apart than this are worth a word.
+const MAX_SKEW_MILLIS: i64 = 2_000;
 /// How far back is looked for such subjects, in days.
 const SUSPECT_DAYS: i64 = 30;
 
@@ -89,6 +92,32 @@ pub(super) async fn run(args: DoctorArgs) -> ExitCode {
         say(&format!("{mark} {}", finding.what));
     }
     if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What is to be known of a PostgreSQL server.
+async fn server(store: &SqlStore, config: &Config) -> Vec<Finding> {
+    let asked = SystemClock.now();
+    let server = match store.server().await {
+        Ok(None) => return Vec::new(),
+        Ok(Some(server)) => server,
+        Err(error) => return vec![bad(format!("the server cannot be asked about itself: {error}"))],
+    };
+    // Taken while it answered.
+    let ahead = server.clock_millis - (asked.0 + SystemClock.now().0) / 2;
+    let said = format!("PostgreSQL {}; its clock is {ahead} ms ahead of ours", server.version);
+    let connections = i64::from(config.store.connections);
+    let mut findings = vec![if ahead.abs() > MAX_SKEW_MILLIS {
+        warning(format!("{said}: leases of jobs, and limits of days, rest on clocks that agree; set them by NTP"))
+    } else {
+        good(said)
+    }];
+    if connections * 2 > server.max_connections {
+        findings.push(warning(format!(
+            "one process takes up to {connections} of the server's {} connections ([store] connections): two of them hardly fit",
+            server.max_connections
+        )));
+    }
+    findings
 }
 
 async fn reindex(config: &Config) -> ExitCode {
@@ -153,11 +182,15 @@ async fn store(config: &Config) -> Vec<Finding> {
         Ok(()) => good(format!("the database {shown} can be read")),
         Err(error) => bad(format!("the database {shown} cannot be read: {error}")),
     }];
-    findings.push(match store.check().await {
-        Ok(problems) if problems.is_empty() => good("the database is intact".to_owned()),
-        Ok(problems) => bad(format!("the database is damaged: {}; restore it from a backup", problems.join("; "))),
-        Err(error) => bad(format!("the database cannot be checked: {error}")),
+    findings.extend(match store.check().await {
+        Ok(None) => None,
+        Ok(Some(problems)) if problems.is_empty() => Some(good("the database is intact".to_owned())),
+        Ok(Some(problems)) => {
+            Some(bad(format!("the database is damaged: {}; restore it from a backup", problems.join("; "))))
+        }
+        Err(error) => Some(bad(format!("the database cannot be checked: {error}"))),
     });
+    findings.extend(server(&store, config).await);
     match crate::store::OutboxStore::depth(&store).await {
         Ok(depth) if depth.dead > 0 => {
             findings.push(bad(format!("{} exchanges could not be learned from and were given up", depth.dead)));

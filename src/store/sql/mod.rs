@@ -53,7 +53,7 @@ use session::{Pool, Tx};
 use text::Dialect;
 
 pub use copy::{Copied, Copying};
-pub use postgres::PostgresOptions;
+pub use postgres::{PostgresOptions, PostgresServer};
 pub use sqlite::{Durability, SqliteOptions};
 
 /// Pauses before a write is tried again.
@@ -127,14 +127,25 @@ impl SqlStore {
         write().await
     }
 
-    /// Looks for damage; returns what was found, at most ten lines. PostgreSQL sees to its own files.
+    /// Looks for damage; returns what was found, at most ten lines; `None` for a server, which sees to its own files.
     ///
     /// # Errors
     /// The database cannot be read at all.
-    pub async fn check(&self) -> Result<Vec<String>, StoreError> {
+    pub async fn check(&self) -> Result<Option<Vec<String>>, StoreError> {
         match &self.read {
-            Pool::Sqlite(pool) => sqlite::check(pool).await,
-            Pool::Postgres(_) => Ok(Vec::new()),
+            Pool::Sqlite(pool) => sqlite::check(pool).await.map(Some),
+            Pool::Postgres(_) => Ok(None),
+        }
+    }
+
+    /// What the server says of itself; `None` for a file.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub async fn server(&self) -> Result<Option<PostgresServer>, StoreError> {
+        match &self.read {
+            Pool::Sqlite(_) => Ok(None),
+            Pool::Postgres(pool) => postgres::about(pool).await.map(Some),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::store::{
 };
 use crate::tokens::Cost;
 
-/// The columns, in the order of [`bind`].
+/// The columns, in the order of [`values`].
 macro_rules! columns {
     () => {
         "exchange, at, tenant, namespace, key, subject, conversation, operation, model, target, attempts, stream, status, \

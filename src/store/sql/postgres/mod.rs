@@ -2,7 +2,7 @@
 //!
 //! It never decides what is stored: that is written once, for both databases, in the modules above.
 //!
-//! Start with [`open`], then `write.rs`, through which every exchange goes.
+//! Start with [`open()`], then `write.rs`, through which every exchange goes.
 
 mod open;
 mod write;
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::base::Secret;
 
-pub(super) use open::open;
+pub use open::PostgresServer;
+pub(super) use open::{about, open};
 pub(super) use write::write;
 
 /// How a database is connected to.

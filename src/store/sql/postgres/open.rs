@@ -142,3 +142,24 @@ async fn migrate(conn: &mut PgConnection) -> Result<(), StoreError> {
     }
     tx.commit().await.map_err(failed)
 }
+
+const ABOUT: &str =
+    "SELECT current_setting('server_version'), now_millis(), current_setting('max_connections')::bigint";
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub struct PostgresServer {
+    /// Its version, as in `15.4`.
+    pub version: String,
+    /// Its clock, in milliseconds since 1970.
+    pub clock_millis: i64,
+    /// The most connections that it takes, of all clients together.
+    pub max_connections: i64,
+}
+
+/// Asks a server about itself.
+pub(in crate::store::sql) async fn about(pool: &PgPool) -> Result<PostgresServer, StoreError> {
+    let (version, clock_millis, max_connections) =
+        sqlx::query_as(ABOUT).fetch_one(pool).await.map_err(driver("ask the server about itself"))?;
+    Ok(PostgresServer { version, clock_millis, max_connections })
+}

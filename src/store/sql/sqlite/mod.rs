@@ -2,7 +2,7 @@
 //!
 //! It never decides what is stored: that is written once, for both databases, in the modules above.
 //!
-//! Start with [`open`], then `script.rs`, through which every exchange goes.
+//! Start with [`open()`], then `script.rs`, through which every exchange goes.
 
 mod open;
 mod presence;

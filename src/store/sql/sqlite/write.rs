@@ -9,7 +9,7 @@ use crate::store::StoreError;
 use crate::store::sql::usage;
 use crate::store::sql::write::{Then, Writes, expect_all};
 
-/// What every exchange leaves. The order is that of [`Writes::bind`]. `OR FAIL`: a statement that fails need not be undone by itself, so SQLite
+/// What every exchange leaves. The order is that of [`bind`]. `OR FAIL`: a statement that fails need not be undone by itself, so SQLite
 /// keeps no journal for it; the transaction is undone as a whole.
 const TABLES: [Table; 6] = [
     // One that is there already (the writer tried again after a commit whose answer was lost) stays as it is. A new row is due whatever the
