@@ -42,6 +42,25 @@ impl Backstory {
         Self::start_with(data.as_deref(), keys, |data| limited_config_text(upstream, data))
     }
 
+    /// Starts the gateway over a database of its own in the PostgreSQL of `scripts/servers`, which a store is copied into, and their Redis.
+    pub(crate) fn start_on_servers(upstream: &str, data: &Path) -> Result<Self> {
+        let of = |name: &str| {
+            std::env::var(name).map_err(|_| format!("{name} is not set: eval \"$(scripts/servers start)\""))
+        };
+        let (admin, redis) = (of("BACKSTORY_TEST_POSTGRES")?, of("BACKSTORY_TEST_REDIS")?);
+        let name = format!("bench_{:016x}", rand::random::<u64>());
+        let (server, _) = admin.rsplit_once('/').ok_or("BACKSTORY_TEST_POSTGRES names no database")?;
+        let url = format!("{server}/{name}");
+        succeed(Command::new("psql").arg(&admin).arg("-qc").arg(format!("CREATE DATABASE {name}")))?;
+        let from = format!("sqlite://{}", data.join("backstory.db").display());
+        let mut migrate = Command::new(env!("CARGO_BIN_EXE_backstory"));
+        succeed(migrate.args(["migrate", "--from", &from, "--to", &url]))?;
+        let servers = format!("url = \"{url}\"\n[redis]\nurl = \"{redis}\"\nprefix = \"{name}:\"");
+        Self::start_with(None, KeyRing::one(KEY), |data| {
+            config_text(upstream, "on", data).replace(&format!("data = \"{data}\""), &servers)
+        })
+    }
+
     fn start_with(data: Option<&Path>, keys: Arc<KeyRing>, config_text: impl Fn(&str) -> String) -> Result<Self> {
         let folder = TempDir::new()?;
         let own_data = folder.path().join("data");
@@ -150,6 +169,14 @@ impl Store {
     pub(crate) fn data(&self) -> std::path::PathBuf {
         self.0.path().join("data")
     }
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let done = command.output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&done.stderr)).into())
 }
 
 fn config_text(upstream: &str, memory: &str, data: &str) -> String {

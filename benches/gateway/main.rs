@@ -116,7 +116,7 @@ fn run() -> Result<()> {
             // What cargo adds for every bench.
             "--bench" => {}
             other => {
-                let known = "--quick, --keys N, --systems LIST, --peers FOLDER";
+                let known = "--quick, --keys N, --systems LIST, --peers FOLDER (systems also: memory-on-servers)";
                 return Err(format!("unknown argument {other}; known: {known}").into());
             }
         }

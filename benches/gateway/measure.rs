@@ -26,6 +26,8 @@ pub(crate) enum System {
     Messages,
     Limits,
     MemoryOn,
+    /// The same over the PostgreSQL and the Redis of `scripts/servers`.
+    Servers,
     Of(Peer),
 }
 
@@ -43,6 +45,7 @@ impl System {
             Self::Messages => "messages",
             Self::Limits => "limits",
             Self::MemoryOn => "memory-on",
+            Self::Servers => "memory-on-servers",
             Self::Of(Peer::LiteLlm) => "litellm",
             Self::Of(Peer::Portkey) => "portkey",
         }
@@ -59,7 +62,9 @@ impl System {
 
     /// Reads `direct,bare,…`.
     pub(crate) fn parse_list(list: &str) -> Result<Vec<Self>> {
-        let find = |name: &str| Self::OURS.into_iter().chain(Self::PEERS).find(|system| system.name() == name);
+        let find = |name: &str| {
+            Self::OURS.into_iter().chain([Self::Servers]).chain(Self::PEERS).find(|system| system.name() == name)
+        };
         list.split(',').map(|name| find(name).ok_or_else(|| format!("no such system: {name}").into())).collect()
     }
 }
@@ -100,6 +105,10 @@ impl Running {
             System::MemoryOn => {
                 let data = prepared.episodes.as_ref().ok_or("the store was not prepared")?.data();
                 Self::Backstory(Backstory::start(upstream, "on", Some(&data))?)
+            }
+            System::Servers => {
+                let data = prepared.episodes.as_ref().ok_or("the store was not prepared")?.data();
+                Self::Backstory(Backstory::start_on_servers(upstream, &data)?)
             }
             System::Of(peer) => {
                 let installed =
@@ -189,7 +198,7 @@ pub(crate) fn all(systems: &[System], peers: Option<PathBuf>, effort: Effort) ->
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let upstream = Process::start_role(upstream::ROLE, &[])?;
     let mut prepared = Prepared { peers, ..Prepared::default() };
-    if systems.contains(&System::MemoryOn) {
+    if systems.contains(&System::MemoryOn) || systems.contains(&System::Servers) {
         say(&format!("adding {} episodes", effort.episodes));
         prepared.episodes = Some(runtime.block_on(Store::with_episodes(&upstream.address, effort.episodes))?);
     }
