@@ -7,8 +7,8 @@ use super::Pgvector;
 use crate::store::StoreError;
 use crate::store::sql::driver;
 
-/// Whoever makes or drops tables does so alone.
-pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(7234501)";
+/// Whoever makes or drops tables does so alone. Not a number that the records lock by, which may stand in the same database.
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(7234502)";
 
 /// Which generation is in which table. `dimension` 0: words alone.
 pub(super) const REGISTRY: &str = "
