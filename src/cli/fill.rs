@@ -3,12 +3,12 @@
 //! What is made follows from the number of the person alone, and an import takes nothing twice: after an interruption the same command goes on where
 //! it was. The people are called `fill-0000001` and so on; `DELETE /memory/v1/subject` takes each out again.
 
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Args;
 use futures_util::{StreamExt, stream};
 
+use super::bar::Bar;
 use super::{complain, say};
 use crate::base::{Clock, Random, Secret, SeededRandom, SystemClock, Time};
 use crate::memory::Speaker;
@@ -53,14 +53,17 @@ pub(super) async fn run(args: FillArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut bar = Bar::new(u64::from(args.users) * u64::from(args.episodes));
+    let (mut bar, mut done, all) = (Bar::new("episodes"), 0, u64::from(args.users) * u64::from(args.episodes));
     let now = SystemClock.now();
     let mut people = stream::iter(1..=args.users)
         .map(|person| fill(&gateway, person, args.episodes, now))
         .buffer_unordered(usize::from(args.parallel));
-    while let Some(done) = people.next().await {
-        match done {
-            Ok(taken) => bar.more(taken),
+    while let Some(filled) = people.next().await {
+        match filled {
+            Ok(taken) => {
+                done += taken;
+                bar.tell(done, all, "");
+            }
             Err(problem) => {
                 bar.end();
                 complain(&format!("the gateway at {}: {problem}; the same command goes on from here", args.url));
@@ -161,61 +164,6 @@ fn word(random: &SeededRandom) -> String {
     word
 }
 
-/// How far it is: one line that is written over on a terminal, else a line now and then.
-#[derive(Debug)]
-struct Bar {
-    all: u64,
-    done: u64,
-    began: Time,
-    said_percent: u64,
-    terminal: bool,
-}
-
-impl Bar {
-    const WIDTH: u64 = 30;
-
-    fn new(all: u64) -> Self {
-        Self { all, done: 0, began: SystemClock.now(), said_percent: 0, terminal: std::io::stderr().is_terminal() }
-    }
-
-    fn more(&mut self, done: u64) {
-        self.done += done;
-        let percent = self.done * 100 / self.all.max(1);
-        if self.terminal {
-            self.write(&format!("\r{}", self.line(SystemClock.now())));
-        } else if percent >= self.said_percent + 2 {
-            self.said_percent = percent;
-            complain(&self.line(SystemClock.now()));
-        }
-    }
-
-    fn line(&self, now: Time) -> String {
-        let full = self.done * Self::WIDTH / self.all.max(1);
-        let bar: String = (0..Self::WIDTH).map(|i| if i < full { '#' } else { '.' }).collect();
-        let seconds = u64::try_from((now.0 - self.began.0) / 1_000).unwrap_or_default().max(1);
-        let rate = (self.done / seconds).max(1);
-        let left = (self.all - self.done.min(self.all)) / rate;
-        format!(
-            "[{bar}] {} of {} episodes, {rate} a second, {} min {:02} s left",
-            self.done,
-            self.all,
-            left / 60,
-            left % 60
-        )
-    }
-
-    fn end(&self) {
-        if self.terminal {
-            self.write("\n");
-        }
-    }
-
-    fn write(&self, text: &str) {
-        // Nobody is left to tell.
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -237,13 +185,5 @@ mod tests {
         let kinds: BTreeSet<_> = all.iter().collect();
         let first = all.iter().filter(|word| *word == "do").count();
         assert!(kinds.len() > 4_000 && (900..2_000).contains(&first), "{} kinds, the first {first} times", kinds.len());
-    }
-
-    #[test]
-    fn the_bar_tells_how_much_is_left() {
-        let bar = Bar { all: 1_000, done: 500, began: Time(0), said_percent: 0, terminal: false };
-        let line = bar.line(Time(5_000));
-        assert_eq!(line, "[###############...............] 500 of 1000 episodes, 100 a second, 0 min 05 s left");
-        assert!(Bar { all: 0, done: 0, ..bar }.line(Time(0)).contains("0 of 0"));
     }
 }
