@@ -11,8 +11,9 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::client::{Connection, KeyRing, Target};
+use crate::client::{Call, Connection, KeyRing, Target};
 use crate::process::Process;
+use crate::servers::Servers;
 use crate::{Result, prompts};
 
 const KEY: &str = "bs-bench-key-0123456789";
@@ -42,22 +43,10 @@ impl Backstory {
         Self::start_with(data.as_deref(), keys, |data| limited_config_text(upstream, data))
     }
 
-    /// Starts the gateway over a database of its own in the PostgreSQL of `scripts/servers`, which a store is copied into, and their Redis.
-    pub(crate) fn start_on_servers(upstream: &str, data: &Path) -> Result<Self> {
-        let of = |name: &str| {
-            std::env::var(name).map_err(|_| format!("{name} is not set: eval \"$(scripts/servers start)\""))
-        };
-        let (admin, redis) = (of("BACKSTORY_TEST_POSTGRES")?, of("BACKSTORY_TEST_REDIS")?);
-        let name = format!("bench_{:016x}", rand::random::<u64>());
-        let (server, _) = admin.rsplit_once('/').ok_or("BACKSTORY_TEST_POSTGRES names no database")?;
-        let url = format!("{server}/{name}");
-        succeed(Command::new("psql").arg(&admin).arg("-qc").arg(format!("CREATE DATABASE {name}")))?;
-        let from = format!("sqlite://{}", data.join("backstory.db").display());
-        let mut migrate = Command::new(env!("CARGO_BIN_EXE_backstory"));
-        succeed(migrate.args(["migrate", "--from", &from, "--to", &url]))?;
-        let servers = format!("url = \"{url}\"\n[redis]\nurl = \"{redis}\"\nprefix = \"{name}:\"");
+    /// Starts the gateway with memory on, over servers that others may share.
+    pub(crate) fn start_on(servers: &Servers, upstream: &str) -> Result<Self> {
         Self::start_with(None, KeyRing::one(KEY), |data| {
-            config_text(upstream, "on", data).replace(&format!("data = \"{data}\""), &servers)
+            config_text(upstream, "on", data).replace(&format!("data = \"{data}\""), &servers.config())
         })
     }
 
@@ -100,7 +89,7 @@ impl KeyStore {
                 let mut made = Vec::new();
                 loop {
                     let Some(n) = wanted.lock().await.pop() else { break };
-                    let reply = connection.exchange("/admin/v1/keys", new_key(n)).await?;
+                    let reply = connection.exchange(Call::new("/admin/v1/keys", new_key(n))).await?;
                     let reply: Value = serde_json::from_slice(&reply)?;
                     made.push(reply["key"].as_str().ok_or("a key without its secret")?.to_owned());
                 }
@@ -152,7 +141,7 @@ impl Store {
                 let mut connection = Connection::open(&target).await?;
                 loop {
                     let Some(episode) = episodes.lock().await.pop() else { break };
-                    connection.exchange("/memory/v1/episodes", episode).await?;
+                    connection.exchange(Call::new("/memory/v1/episodes", episode)).await?;
                 }
                 Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
             });
@@ -169,14 +158,6 @@ impl Store {
     pub(crate) fn data(&self) -> std::path::PathBuf {
         self.0.path().join("data")
     }
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let done = command.output()?;
-    if done.status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&done.stderr)).into())
 }
 
 fn config_text(upstream: &str, memory: &str, data: &str) -> String {

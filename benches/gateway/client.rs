@@ -56,6 +56,26 @@ impl KeyRing {
     }
 }
 
+/// One request.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) path: &'static str,
+    pub(crate) body: Bytes,
+    /// Whose memory it is about; the key's own subject where it is `None`.
+    pub(crate) user: Option<String>,
+}
+
+impl Call {
+    pub(crate) fn new(path: &'static str, body: Bytes) -> Self {
+        Self { path, body, user: None }
+    }
+}
+
+/// Makes requests, each another.
+pub(crate) trait Calls: Send + Sync + 'static {
+    fn next(&self) -> Call;
+}
+
 #[derive(Debug)]
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
@@ -77,13 +97,17 @@ impl Connection {
     }
 
     /// Sends one request and returns the reply as soon as its header is there.
-    pub(crate) async fn send(&mut self, path: &str, body: Bytes) -> Result<Response<Incoming>> {
+    pub(crate) async fn send(&mut self, call: Call) -> Result<Response<Incoming>> {
+        let Call { path, body, user } = call;
         self.sender.ready().await?;
         let mut request = Request::post(path)
             .header("host", &self.target.address)
             .header("authorization", format!("Bearer {}", self.target.keys.next()))
             .header("content-type", "application/json")
             .body(Full::new(body))?;
+        if let Some(user) = user {
+            request.headers_mut().insert("x-backstory-user", user.parse()?);
+        }
         for (name, value) in self.target.headers.iter() {
             request.headers_mut().insert(name, value.clone());
         }
@@ -98,8 +122,8 @@ impl Connection {
     }
 
     /// Sends one request and reads the whole reply.
-    pub(crate) async fn exchange(&mut self, path: &str, body: Bytes) -> Result<Bytes> {
-        Ok(self.send(path, body).await?.into_body().collect().await?.to_bytes())
+    pub(crate) async fn exchange(&mut self, call: Call) -> Result<Bytes> {
+        Ok(self.send(call).await?.into_body().collect().await?.to_bytes())
     }
 }
 

@@ -9,8 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::client::{Connection, Target};
-use crate::prompts::Prompts;
+use crate::client::{Calls, Connection, Target};
 
 /// Connections at saturation: enough to keep two cores busy, and few enough that queues do not hide the cost.
 const CLOSED_LOOP_CONNECTIONS: usize = 32;
@@ -18,30 +17,30 @@ const CLOSED_LOOP_CONNECTIONS: usize = 32;
 const OPEN_LOOP_CONNECTIONS: usize = 256;
 
 /// Sends as fast as replies come, for `duration`. Returns the number of requests that were answered.
-pub(crate) async fn saturate(target: &Target, prompts: &Arc<Prompts>, duration: Duration) -> Result<u64> {
+pub(crate) async fn saturate(target: &Target, calls: &Arc<impl Calls>, duration: Duration) -> Result<u64> {
     let end = Instant::now() + duration;
-    closed_loop(target, prompts, Arc::new(move || Instant::now() < end)).await
+    closed_loop(target, calls, Arc::new(move || Instant::now() < end)).await
 }
 
 /// The same until so many requests were sent.
-pub(crate) async fn send(target: &Target, prompts: &Arc<Prompts>, count: usize) -> Result<u64> {
+pub(crate) async fn send(target: &Target, calls: &Arc<impl Calls>, count: usize) -> Result<u64> {
     let sent = AtomicUsize::new(0);
-    closed_loop(target, prompts, Arc::new(move || sent.fetch_add(1, Ordering::Relaxed) < count)).await
+    closed_loop(target, calls, Arc::new(move || sent.fetch_add(1, Ordering::Relaxed) < count)).await
 }
 
 async fn closed_loop(
     target: &Target,
-    prompts: &Arc<Prompts>,
+    calls: &Arc<impl Calls>,
     goes_on: Arc<impl Fn() -> bool + Send + Sync + 'static>,
 ) -> Result<u64> {
     let answered = Arc::new(AtomicU64::new(0));
     let mut clients = JoinSet::new();
     for _ in 0..CLOSED_LOOP_CONNECTIONS {
         let mut connection = Connection::open(target).await?;
-        let (prompts, answered, goes_on) = (Arc::clone(prompts), Arc::clone(&answered), Arc::clone(&goes_on));
+        let (calls, answered, goes_on) = (Arc::clone(calls), Arc::clone(&answered), Arc::clone(&goes_on));
         clients.spawn(async move {
             while goes_on() {
-                connection.exchange(prompts.path(), prompts.next()).await?;
+                connection.exchange(calls.next()).await?;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
             Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
@@ -59,7 +58,7 @@ async fn closed_loop(
 /// requests that fall into it (no "coordinated omission").
 pub(crate) async fn fixed_rate(
     target: &Target,
-    prompts: &Arc<Prompts>,
+    calls: &Arc<impl Calls>,
     rate: u32,
     duration: Duration,
 ) -> Result<Vec<Duration>> {
@@ -70,14 +69,14 @@ pub(crate) async fn fixed_rate(
     let mut latencies = Vec::new();
     while let Some(intended) = due.recv().await {
         let permit = Arc::clone(&open).acquire_owned().await?;
-        let (target, prompts, idle) = (target.clone(), Arc::clone(prompts), Arc::clone(&idle));
+        let (target, calls, idle) = (target.clone(), Arc::clone(calls), Arc::clone(&idle));
         requests.spawn(async move {
             let pooled = idle.lock().map_err(|_| "a request panicked")?.pop();
             let mut connection = match pooled {
                 Some(connection) => connection,
                 None => Connection::open(&target).await?,
             };
-            connection.exchange(prompts.path(), prompts.next()).await?;
+            connection.exchange(calls.next()).await?;
             let latency = intended.elapsed();
             idle.lock().map_err(|_| "a request panicked")?.push(connection);
             drop(permit);

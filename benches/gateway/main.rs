@@ -6,6 +6,7 @@
 //!     cargo bench --bench gateway -- --quick               # a shorter look, under one minute
 //!     cargo bench --bench gateway -- --systems direct,bare # some of the six
 //!     cargo bench --bench gateway -- --keys 100            # fewer virtual keys behind the limits
+//!     cargo bench --bench gateway -- --replicas            # one gateway and three over PostgreSQL and Redis: memory API and outbox
 //!
 //! Beside them gateways of others, which `benches/peers/run` installs and then calls this with `--systems …,litellm,portkey
 //! --peers FOLDER`.
@@ -17,13 +18,17 @@ mod backstory;
 mod bare;
 mod beside;
 mod client;
+#[path = "../made/exchange.rs"]
+mod exchange;
 mod goals;
 mod load;
 mod measure;
 mod peers;
 mod process;
 mod prompts;
+mod replicas;
 mod report;
+mod servers;
 mod streams;
 mod upstream;
 
@@ -33,7 +38,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// How long and how often to measure.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +115,7 @@ fn run() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
+            "--replicas" => return replicas::run(),
             "--quick" => effort = Effort::QUICK,
             "--systems" => wanted = measure::System::parse_list(&arguments.next().unwrap_or_default())?,
             "--keys" => keys = Some(arguments.next().unwrap_or_default().parse()?),
@@ -116,7 +123,8 @@ fn run() -> Result<()> {
             // What cargo adds for every bench.
             "--bench" => {}
             other => {
-                let known = "--quick, --keys N, --systems LIST, --peers FOLDER (systems also: memory-on-servers)";
+                let known =
+                    "--replicas, --quick, --keys N, --systems LIST, --peers FOLDER (systems also: memory-on-servers)";
                 return Err(format!("unknown argument {other}; known: {known}").into());
             }
         }

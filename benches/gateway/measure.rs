@@ -11,6 +11,7 @@ use crate::client::{KeyRing, Target};
 use crate::peers::{self, Peer};
 use crate::process::Process;
 use crate::prompts::{Dialect, Prompts};
+use crate::servers::Servers;
 use crate::{Effort, Result, bare, load, say, streams, upstream};
 
 /// Open streams of the system with limits, as its goal says.
@@ -84,6 +85,11 @@ enum Running {
     Direct(Target),
     Bare(Process, Target),
     Backstory(Backstory),
+    /// The database is dropped once the gateway has ended.
+    OnServers {
+        gateway: Backstory,
+        _servers: Servers,
+    },
     Peer(peers::Started),
 }
 
@@ -108,7 +114,8 @@ impl Running {
             }
             System::Servers => {
                 let data = prepared.episodes.as_ref().ok_or("the store was not prepared")?.data();
-                Self::Backstory(Backstory::start_on_servers(upstream, &data)?)
+                let servers = Servers::with_copy_of(&data)?;
+                Self::OnServers { gateway: Backstory::start_on(&servers, upstream)?, _servers: servers }
             }
             System::Of(peer) => {
                 let installed =
@@ -121,7 +128,7 @@ impl Running {
     fn target(&self) -> &Target {
         match self {
             Self::Direct(target) | Self::Bare(_, target) => target,
-            Self::Backstory(backstory) => &backstory.target,
+            Self::Backstory(gateway) | Self::OnServers { gateway, .. } => &gateway.target,
             Self::Peer(peer) => &peer.target,
         }
     }
@@ -131,7 +138,7 @@ impl Running {
         match self {
             Self::Direct(_) => None,
             Self::Bare(process, _) => Some(process),
-            Self::Backstory(backstory) => Some(&backstory.process),
+            Self::Backstory(gateway) | Self::OnServers { gateway, .. } => Some(&gateway.process),
             Self::Peer(peer) => Some(&peer.process),
         }
     }

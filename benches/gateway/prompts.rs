@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::client::{Call, Calls};
+
 const SYSTEM: &str = "You are a helpful travel assistant of a small railway company. Answer in two or three short \
     sentences, name prices only when you know them, and never promise a seat that was not booked. When a guest is \
     delayed, be kind, say what will happen next, and offer the next connection.";
+const CHAT_PATH: &str = "/v1/chat/completions";
 pub(crate) const MESSAGES_PATH: &str = "/v1/messages";
 const HISTORY_BYTES: usize = 100_000;
 
@@ -107,39 +110,39 @@ impl Prompts {
         );
         Self { dialect, head, counter: AtomicU64::new(0) }
     }
+}
 
-    /// Where the requests go.
-    pub(crate) fn path(&self) -> &'static str {
-        match self.dialect {
-            Dialect::Chat => "/v1/chat/completions",
-            Dialect::Messages => MESSAGES_PATH,
-        }
-    }
-
-    /// The next request body.
-    pub(crate) fn next(&self) -> Bytes {
+impl Calls for Prompts {
+    fn next(&self) -> Call {
         let n = self.counter.fetch_add(1, Ordering::Relaxed);
-        let subject = SUBJECTS[pick(n, 0)];
-        let place = PLACES[pick(n, 1)];
-        Bytes::from(format!(
-            "{}I wrote to you about {subject} to {place} some time ago, under number {n}. What did we find out then, and \
-             what would you do in my place?\"}}]}}",
-            self.head
-        ))
+        let body = format!("{}{}\"}}]}}", self.head, question(n));
+        Call::new(if self.dialect == Dialect::Chat { CHAT_PATH } else { MESSAGES_PATH }, Bytes::from(body))
     }
 }
 
 /// The bodies with which the episodes of the scope are added.
 pub(crate) fn episodes(count: usize) -> impl Iterator<Item = Bytes> {
-    (0..count).map(|n| {
-        let said_at = format!("2026-{:02}-{:02}T{:02}:15:00Z", 1 + n % 10, 1 + n % 28, n % 24);
-        let session = format!("session-{}", n / 8);
-        let episode = json!({"text": sentence(n as u64), "said_at": said_at, "role": "user", "session": session});
-        Bytes::from(episode.to_string())
-    })
+    (0..count).map(|n| episode(n as u64))
 }
 
-fn sentence(n: u64) -> String {
+/// The body with which one is added.
+pub(crate) fn episode(n: u64) -> Bytes {
+    let said_at = format!("2026-{:02}-{:02}T{:02}:15:00Z", 1 + n % 10, 1 + n % 28, n % 24);
+    let session = format!("session-{}", n / 8);
+    let episode = json!({"text": sentence(n), "said_at": said_at, "role": "user", "session": session});
+    Bytes::from(episode.to_string())
+}
+
+/// Another one for each number.
+pub(crate) fn question(n: u64) -> String {
+    let (subject, place) = (SUBJECTS[pick(n, 0)], PLACES[pick(n, 1)]);
+    format!(
+        "I wrote to you about {subject} to {place} some time ago, under number {n}. What did we find out then, and what \
+         would you do in my place?"
+    )
+}
+
+pub(crate) fn sentence(n: u64) -> String {
     let (subject, place, matter) = (SUBJECTS[pick(n, 0)], PLACES[pick(n, 1)], MATTERS[pick(n, 2)]);
     format!("On trip {n} I learned that {subject} to {place} {matter}.")
 }

@@ -34,7 +34,7 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    fn of(rounds: &Rounds) -> Self {
+    pub(crate) fn of(rounds: &Rounds) -> Self {
         let sorted = |round: &Vec<Duration>| {
             let mut micros: Vec<f64> = round.iter().map(|value| value.as_secs_f64() * 1e6).collect();
             micros.sort_by(f64::total_cmp);

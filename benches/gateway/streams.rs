@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::client::{Connection, Target, wall_clock_nanos};
+use crate::client::{Calls as _, Connection, Target, wall_clock_nanos};
 use crate::prompts::Prompts;
 
 /// Between the starts of two streams, so that neither starts nor tokens fall on the same instant.
@@ -41,7 +41,7 @@ pub(crate) async fn delays(
             let mut delays = Delays::default();
             while Instant::now() < end {
                 let start = Instant::now();
-                let reply = connection.send(prompts.path(), prompts.next()).await?;
+                let reply = connection.send(prompts.next()).await?;
                 read(reply, start, &mut delays).await?;
             }
             Ok::<Delays, Box<dyn std::error::Error + Send + Sync>>(delays)
@@ -91,7 +91,7 @@ pub(crate) async fn hold_open(
     let mut open = Vec::with_capacity(count);
     for _ in 0..count {
         let mut connection = Connection::open(target).await?;
-        let mut body = connection.send(prompts.path(), prompts.next()).await?.into_body();
+        let mut body = connection.send(prompts.next()).await?.into_body();
         body.frame().await.ok_or("a held stream ended at once")??;
         open.push((connection, body));
     }
