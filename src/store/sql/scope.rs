@@ -65,8 +65,8 @@ static LOAD_ONE: Sql = Sql::new("SELECT id, revision, epoch FROM scopes WHERE ke
 
 /// Whoever writes in a scope waits here for those who were before it.
 static LOCK_ONE: Sql = Sql::pair(
-    "SELECT id, revision, epoch FROM scopes WHERE key = ?1",
-    "SELECT id, revision, epoch FROM scopes WHERE key = ?1 FOR UPDATE",
+    "SELECT id, revision, epoch, subject IS NOT NULL FROM scopes WHERE key = ?1",
+    "SELECT id, revision, epoch, subject IS NOT NULL FROM scopes WHERE key = ?1 FOR UPDATE",
 );
 
 /// Returns the row of one scope; `None` when it was never written.
@@ -78,11 +78,19 @@ pub(super) async fn load_one(pool: &Pool, scope: &Scope) -> Result<Option<ScopeR
 
 /// Returns the row of one scope, inside a write; it is made when it is missing.
 pub(super) async fn ensure_one(conn: &mut Tx, scope: &Scope) -> Result<ScopeRow, StoreError> {
-    ensure(&mut *conn, &[scope]).await?;
-    let (id, revision, epoch) =
-        query_as(&LOCK_ONE).bind(&key(scope)[..]).fetch_one(conn).await.map_err(driver("read a scope"))?;
+    let key = key(scope);
+    let mut found =
+        query_as(&LOCK_ONE).bind(&key[..]).fetch_optional(&mut *conn).await.map_err(driver("read a scope"))?;
+    // A scope that was erased has a row without a name.
+    if found.is_none_or(|(.., is_named): (i64, i64, i64, bool)| !is_named) {
+        ensure(&mut *conn, &[scope]).await?;
+        found = Some(query_as(&LOCK_ONE).bind(&key[..]).fetch_one(conn).await.map_err(driver("read a scope"))?);
+    }
+    let (id, revision, epoch, _) = found.expect("it was just read");
     Ok(ScopeRow { id, revision, epoch })
 }
+
+static SET_REVISION: Sql = Sql::new("UPDATE scopes SET revision = ?2 WHERE id = ?1");
 
 static SET_REVISIONS: Sql = Sql::new(
     "
@@ -95,7 +103,12 @@ pub(super) async fn set_revisions(conn: &mut Tx, revisions: &[(i64, i64)]) -> Re
     if revisions.is_empty() {
         return Ok(());
     }
-    let done = query(&SET_REVISIONS).bind(rows(revisions)).execute(conn).await.map_err(driver("raise the revision"))?;
+    // A list is joined by reading the whole table while that is small.
+    let set = match revisions {
+        [(id, revision)] => query(&SET_REVISION).bind(*id).bind(*revision),
+        many => query(&SET_REVISIONS).bind(rows(many)),
+    };
+    let done = set.execute(conn).await.map_err(driver("raise the revision"))?;
     if done.rows_affected() != revisions.len() as u64 {
         return Err(StoreError::Conflict { what: "a scope's row".to_owned() });
     }
