@@ -1,6 +1,7 @@
 //! Connects to a database: session settings, what is asked of the server, migrations.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
@@ -34,6 +35,10 @@ const OLDEST_SERVER: i32 = 130_000;
 
 /// Processes that start at once migrate one after the other.
 const MIGRATION_LOCK: i64 = 7_234_500;
+
+/// A connection that was idle for longer is asked whether it is still there before it is used: one question more to the server. One that
+/// was used a moment ago is not, so that under load nothing is asked twice.
+const TRUSTED: Duration = Duration::from_millis(250);
 
 /// A session that was forgotten in a transaction would hold up whoever follows the changes.
 const IDLE_IN_TRANSACTION: &str = "60s";
@@ -77,8 +82,18 @@ async fn connect(options: &PostgresOptions) -> Result<PgPool, StoreError> {
         ("idle_in_transaction_session_timeout", IDLE_IN_TRANSACTION.to_owned()),
         ("TimeZone", "UTC".to_owned()),
     ]);
-    let pool =
-        PgPoolOptions::new().max_connections(options.connections.max(2)).acquire_timeout(options.acquire_timeout);
+    let pool = PgPoolOptions::new()
+        .max_connections(options.connections.max(2))
+        .acquire_timeout(options.acquire_timeout)
+        .test_before_acquire(false)
+        .before_acquire(|conn, known| {
+            Box::pin(async move {
+                if known.idle_for > TRUSTED {
+                    conn.ping().await?;
+                }
+                Ok(true)
+            })
+        });
     pool.connect_with(connect).await.map_err(unreachable)
 }
 
