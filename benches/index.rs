@@ -278,7 +278,7 @@ struct Nothing;
 #[async_trait]
 impl Source for Nothing {
     async fn load(&self, _: &Scope, _: usize) -> Result<ScopeData, StoreError> {
-        Ok(ScopeData { revision: 1, facts: Vec::new(), episodes: Vec::new() })
+        Ok(ScopeData { revision: 1, facts: Vec::new(), episodes: Vec::new(), ..ScopeData::default() })
     }
 }
 
@@ -297,7 +297,10 @@ fn in_process() {
         for owner in 0..scopes {
             let points: Vec<_> = (0..size).map(|number| point(owner, number, &random)).collect();
             let episodes = points.iter().zip(0..).map(|(point, n)| made::episode(point.episode, n, text(&point.terms)));
-            recall.fill(&scope(owner), ScopeData { revision: 1, facts: Vec::new(), episodes: episodes.collect() });
+            recall.fill(
+                &scope(owner),
+                ScopeData { revision: 1, facts: Vec::new(), episodes: episodes.collect(), ..ScopeData::default() },
+            );
             let vectors: Vec<_> =
                 points.iter().filter_map(|point| Some((point.episode, Packed::of(&point.vector)?))).collect();
             recall.embedded(&scope(owner), GENERATION, &vectors);

@@ -27,7 +27,7 @@ struct Made;
 #[async_trait]
 impl Source for Made {
     async fn load(&self, scope: &Scope, _: usize) -> Result<ScopeData, StoreError> {
-        Ok(ScopeData { revision: 1, facts: Vec::new(), episodes: episodes(scope) })
+        Ok(ScopeData { revision: 1, facts: Vec::new(), episodes: episodes(scope), ..ScopeData::default() })
     }
 
     async fn load_vectors(&self, scope: &Scope, generation: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {

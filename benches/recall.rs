@@ -53,7 +53,11 @@ impl Source for Made {
 
 fn data(size: i64) -> ScopeData {
     let random = SeededRandom::new(7);
-    ScopeData { revision: 1, facts: Vec::new(), episodes: (0..size).map(|number| episode(&random, number)).collect() }
+    ScopeData {
+        revision: 1,
+        episodes: (0..size).map(|number| episode(&random, number)).collect(),
+        ..ScopeData::default()
+    }
 }
 
 fn scope() -> Scope {

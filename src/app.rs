@@ -214,9 +214,19 @@ impl App {
         }
     }
 
-    /// Drops everything cached about a scope: it was changed by hand, or erased.
+    /// Has caches follow a change of a scope that was made by hand.
+    pub fn follow_change(&self, scope: &Scope) {
+        self.recall.changed(scope);
+        self.forget_shown(scope);
+    }
+
+    /// Drops everything cached about a scope: it was erased.
     pub fn forget_cached(&self, scope: &Scope) {
         self.recall.invalidate(scope);
+        self.forget_shown(scope);
+    }
+
+    fn forget_shown(&self, scope: &Scope) {
         self.states.forget_everywhere(scope);
         // Digests are known by hashes, not by scope; they are made again where they are needed.
         self.digests.clear();

@@ -48,7 +48,7 @@ pub(super) struct Caches(pub(super) Arc<App>);
 #[async_trait]
 impl Changed for Caches {
     fn changed(&self, scope: &Scope) {
-        self.0.forget_cached(scope);
+        self.0.follow_change(scope);
         self.0.tell_replicas(&Change::Scope(scope.clone()));
     }
 

@@ -12,10 +12,10 @@ use crate::config::Memory;
 use crate::jobs::SweepHost;
 use crate::memory::forget::ForgetRules;
 use crate::memory::{Episode, Fact, Schemas, Scope};
-use crate::recall::{Recall, ScopeData, Source};
+use crate::recall::{Recall, ScopeData, Since, Source};
 use crate::shared::{Change, Shared};
 use crate::states::States;
-use crate::store::{Forgotten, Store, StoreError};
+use crate::store::{Changed, Forgotten, Store, StoreError};
 use crate::telemetry::{Metrics, Swept};
 
 /// Reads scopes with the half-lives that are configured now: they are stored with those that were configured then.
@@ -46,6 +46,24 @@ impl Source for Tuned {
             return Ok(None);
         }
         Ok(Some(self.store.scope_state(scope).await?.revision))
+    }
+
+    async fn since(
+        &self,
+        scope: &Scope,
+        change: i64,
+        revision: Option<i64>,
+        limit: u32,
+    ) -> Result<Option<Since>, StoreError> {
+        let mut since = self.store.since(scope, change, revision, limit).await?;
+        for change in since.iter_mut().flat_map(|since| &mut since.changes) {
+            match &mut change.what {
+                Changed::Fact(entry) => self.schemas.tune_fact(&scope.namespace, &mut entry.fact),
+                Changed::Episode(episode) => self.schemas.tune_episode(&scope.namespace, episode),
+                Changed::FactGone(_) | Changed::EpisodeGone(_) | Changed::Erased => {}
+            }
+        }
+        Ok(since)
     }
 
     async fn load_vectors(&self, scope: &Scope, generation: &str) -> Result<Vec<(EpisodeId, Vec<u8>)>, StoreError> {
@@ -100,7 +118,7 @@ impl SweepHost for Forgets {
     }
 
     fn forgotten(&self, scope: &Scope, what: &Forgotten) {
-        self.recall.invalidate(scope);
+        self.recall.changed(scope);
         self.states.forget_everywhere(scope);
         if let Some(shared) = &self.shared {
             shared.tell_of(&Change::Scope(scope.clone()));

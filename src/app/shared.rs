@@ -59,8 +59,7 @@ pub(super) struct Caches {
 }
 
 impl Caches {
-    fn forget(&self, scope: &Scope) {
-        self.recall.invalidate(scope);
+    fn forget_shown(&self, scope: &Scope) {
         self.states.forget(scope);
         // Digests are known by hashes, not by scope; they are made again where they are needed.
         self.digests.clear();
@@ -70,9 +69,13 @@ impl Caches {
 impl Follow for Caches {
     fn follow(&self, change: &Change) {
         match change {
-            Change::Scope(scope) => self.forget(scope),
+            Change::Scope(scope) => {
+                self.recall.changed(scope);
+                self.forget_shown(scope);
+            }
             Change::Erased(scope) => {
-                self.forget(scope);
+                self.recall.invalidate(scope);
+                self.forget_shown(scope);
                 let start = conversation::start(scope);
                 self.digests.forget(start);
                 if let Some(summaries) = &self.summaries {

@@ -139,7 +139,7 @@ impl Recall {
     /// Recalls from memory alone, at once, without an index elsewhere; `None` when a scope has to be read first.
     #[must_use]
     pub fn recall_now(&self, query: &Query) -> Option<Recollection> {
-        let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
+        let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.current(scope)).collect();
         Some(self.recollect(&entries?, &Outside::default(), query))
     }
 
@@ -167,7 +167,7 @@ impl Recall {
     /// The same from memory alone, at once; `None` when a scope has to be read first.
     #[must_use]
     pub fn search_now(&self, query: &Query) -> Option<Vec<RecalledEpisode>> {
-        let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.hot.get(scope)).collect();
+        let entries: Option<Vec<_>> = query.scopes.iter().map(|scope| self.current(scope)).collect();
         let found = self.rank(&entries?, &Outside::default(), query);
         Some(found.into_iter().map(|found| found.hit).collect())
     }
@@ -259,7 +259,7 @@ impl Recall {
     /// The same from memory alone, at once; `None` when the scope has to be read first.
     #[must_use]
     pub fn facts_now(&self, scope: &Scope) -> Option<(i64, Vec<Arc<Fact>>)> {
-        let entry = self.hot.get(scope)?;
+        let entry = self.current(scope)?;
         let scoped = read(&entry);
         Some((scoped.revision, scoped.facts()))
     }
@@ -268,6 +268,11 @@ impl Recall {
     #[must_use]
     pub fn mentioning(&self, scope: &Scope, value: &str) -> Vec<EpisodeId> {
         self.hot.get(scope).map(|entry| read(&entry).mentioning(value)).unwrap_or_default()
+    }
+
+    /// A scope in memory, unless it was said that it changed since.
+    fn current(&self, scope: &Scope) -> Option<Arc<Entry>> {
+        self.hot.get(scope).filter(|entry| !read(entry).is_outdated())
     }
 
     /// Takes in what was stored for a scope, in place. `learned` is what was really stored: for an exchange whose user side was seen
@@ -289,11 +294,22 @@ impl Recall {
             // Put again so that its new size is counted.
             Some(true) => self.hot.insert(scope.clone(), entry),
             Some(false) => {}
-            None => self.hot.invalidate(scope),
+            None => write(&entry).tell(),
         }
     }
 
-    /// Drops a scope: it was changed by other means, or erased.
+    /// Says that a scope was changed by other means: it is brought up to date before it is used again.
+    pub fn changed(&self, scope: &Scope) {
+        let loading = lock(&self.loading);
+        if let Some(loading) = loading.get(scope) {
+            loading.overtake();
+        }
+        if let Some(entry) = self.hot.get(scope) {
+            write(&entry).tell();
+        }
+    }
+
+    /// Drops a scope: it was erased.
     pub fn invalidate(&self, scope: &Scope) {
         let loading = lock(&self.loading);
         if let Some(loading) = loading.get(scope) {

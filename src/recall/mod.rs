@@ -49,6 +49,6 @@ pub use outer::Outer;
 pub use query::{Query, RecallConfig, Weights};
 pub use question::Questions;
 pub use rerank::Reranker;
-pub use source::{ScopeData, Source};
+pub use source::{ScopeData, Since, Source};
 pub use sparse::terms_of;
 pub(crate) use speakers::Speakers;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::facts::Known;
 use super::index::{Filling, Index, Studied};
-use super::source::ScopeData;
+use super::source::{ScopeData, Since};
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::text;
 use crate::memory::{Episode, Fact, Sensitivity};
-use crate::store::Learned;
+use crate::store::{Changed, Learned};
 
 /// A growth of more than this is told to the cache, in bytes.
 const SAY_BYTES: usize = 256 << 10;
@@ -26,6 +26,11 @@ const MAX_THREADS: usize = 4;
 pub(super) struct Scoped {
     /// The revision.
     pub(super) revision: i64,
+    /// The last change that is in it, where the source can tell what follows.
+    pub(super) change: Option<i64>,
+    /// How often it was said that something changed here, and how often of that it was brought up to date.
+    told: u64,
+    followed: u64,
     /// Facts that stand: what a question is held against.
     facts: HashMap<FactId, Known>,
     /// Facts that stand no more.
@@ -40,7 +45,7 @@ pub(super) struct Scoped {
 impl Scoped {
     /// Holds the newest `max_episodes`, now and later; the store keeps the others.
     pub(super) fn build(data: ScopeData, max_episodes: usize) -> Self {
-        let mut scoped = Self { revision: data.revision, max_episodes, ..Self::default() };
+        let mut scoped = Self { revision: data.revision, change: data.change, max_episodes, ..Self::default() };
         for fact in data.facts {
             scoped.put_fact(fact);
         }
@@ -78,6 +83,59 @@ impl Scoped {
         }
         self.revision = revision;
         true
+    }
+
+    /// Says that something changed here by other means than [`Scoped::follow`].
+    pub(super) fn tell(&mut self) {
+        self.told += 1;
+    }
+
+    /// How often that was said, to be handed to [`Scoped::catch_up`] with what is read afterwards.
+    pub(super) fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// Whether that was said and it was not brought up to date since.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.followed < self.told
+    }
+
+    /// Takes in what changed behind the last change that is known here; some of it may be known already. Returns the episodes that are new;
+    /// `None` when the scope was erased meanwhile: read it again.
+    pub(super) fn catch_up(&mut self, since: Since, told: u64) -> Option<Vec<EpisodeId>> {
+        let mut new = Vec::new();
+        for change in since.changes {
+            if self.change.is_some_and(|known| change.seq <= known) {
+                continue;
+            }
+            match change.what {
+                Changed::Fact(entry) => self.put_fact(entry.fact),
+                Changed::FactGone(id) => {
+                    self.facts.remove(&id);
+                    self.past.remove(&id);
+                }
+                Changed::Episode(episode) => new.extend(self.put_episode(*episode)),
+                Changed::EpisodeGone(id) => self.index.remove(id),
+                Changed::Erased => return None,
+            }
+            self.change = Some(change.seq);
+        }
+        self.index.shrink(self.max_episodes);
+        self.revision = self.revision.max(since.revision);
+        self.followed = self.followed.max(told);
+        Some(new)
+    }
+
+    /// Returns its id when its text is new here.
+    fn put_episode(&mut self, episode: Episode) -> Option<EpisodeId> {
+        let id = episode.id;
+        let known = self.index.number(id).and_then(|number| self.index.doc(number)).map(|doc| &doc.episode);
+        if known.is_some_and(|known| is_indexed_alike(known, &episode)) {
+            self.index.amend(id, |known| *known = episode);
+            return None;
+        }
+        self.index.insert(Arc::new(episode));
+        self.index.number(id).map(|_| id)
     }
 
     fn put_fact(&mut self, fact: Fact) {
@@ -148,6 +206,12 @@ impl Scoped {
         facts.sort_unstable_by_key(|fact| fact.id);
         facts
     }
+}
+
+/// Whether two states of an episode agree in all that the index and the vector are made of; the rest is looked at when it is shown.
+fn is_indexed_alike(one: &Episode, other: &Episode) -> bool {
+    (&one.text, &one.session, one.position, one.status) == (&other.text, &other.session, other.position, other.status)
+        && (&one.speaker, &one.tags, &one.entities) == (&other.speaker, &other.tags, &other.entities)
 }
 
 /// Whether `value` stands in `text` and is no piece of a longer word or number.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::base::{EpisodeId, FactId};
 use crate::memory::{Episode, Fact, Scope};
-use crate::store::{FactFilter, Page, Store, StoreError};
+use crate::store::{Change, FactFilter, Page, Store, StoreError};
 
 /// Rows read at a time.
 const PAGE: u32 = 2_000;
@@ -19,10 +19,21 @@ const MAX_FACTS: usize = 20_000;
 pub struct ScopeData {
     /// The revision before anything was read: what was written later may be in the data, or not.
     pub revision: i64,
+    /// The last change before anything was read, with which the source can tell what came since; `None`: then the scope is read again.
+    pub change: Option<i64>,
     /// Facts of any status, oldest first.
     pub facts: Vec<Fact>,
     /// Active episodes, oldest first.
     pub episodes: Vec<Episode>,
+}
+
+/// What became of a scope since it was read.
+#[derive(Clone, Debug, Default)]
+pub struct Since {
+    /// The revision before the changes were read: later ones may be among them.
+    pub revision: i64,
+    /// In the order in which they were committed.
+    pub changes: Vec<Change>,
 }
 
 /// Reads scopes.
@@ -36,8 +47,21 @@ pub trait Source: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Where a scope stands, if anybody else may have changed it: what is held of another revision is read again. `None`: nobody else does.
+    /// Where a scope stands, if anybody else may have changed it: what is held of another revision is brought up to date. `None`: nobody else
+    /// does.
     async fn revision(&self, _: &Scope) -> Result<Option<i64>, StoreError> {
+        Ok(None)
+    }
+
+    /// What changed of a scope behind a change, at most `limit` changes; `revision` is where it stands, where that was asked for already. `None`:
+    /// the source cannot tell.
+    async fn since(
+        &self,
+        _scope: &Scope,
+        _change: i64,
+        _revision: Option<i64>,
+        _limit: u32,
+    ) -> Result<Option<Since>, StoreError> {
         Ok(None)
     }
 
@@ -51,9 +75,24 @@ pub trait Source: Send + Sync {
 impl Source for Arc<dyn Store> {
     async fn load(&self, scope: &Scope, max_episodes: usize) -> Result<ScopeData, StoreError> {
         let revision = self.scope_state(scope).await?.revision;
+        let change = Some(self.last_change_of(scope).await?);
         let facts = read_facts(self.as_ref(), scope).await?;
         let episodes = read_episodes(self.as_ref(), scope, max_episodes).await?;
-        Ok(ScopeData { revision, facts, episodes })
+        Ok(ScopeData { revision, change, facts, episodes })
+    }
+
+    async fn since(
+        &self,
+        scope: &Scope,
+        change: i64,
+        revision: Option<i64>,
+        limit: u32,
+    ) -> Result<Option<Since>, StoreError> {
+        let revision = match revision {
+            Some(revision) => revision,
+            None => self.scope_state(scope).await?.revision,
+        };
+        Ok(Some(Since { revision, changes: self.changes(scope, change, limit).await? }))
     }
 
     async fn episodes_of(&self, scope: &Scope, ids: &[EpisodeId]) -> Result<Vec<Episode>, StoreError> {

@@ -1,6 +1,7 @@
 //! Recall as a whole, over a source made by hand.
 
 mod scopes;
+mod since;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,9 +115,14 @@ impl Source for Shelf {
     }
 }
 
+/// A scope as it is read, at its first revision.
+fn read_of(episodes: Vec<Episode>) -> ScopeData {
+    ScopeData { revision: 1, episodes, ..ScopeData::default() }
+}
+
 fn recall_of(facts: Vec<Fact>, episodes: Vec<Episode>) -> Recall {
     let recall = Recall::from_source(Arc::new(Shelf::default()), RecallConfig::default());
-    recall.fill(&scope(), ScopeData { revision: 1, facts, episodes });
+    recall.fill(&scope(), ScopeData { revision: 1, facts, episodes, ..ScopeData::default() });
     recall
 }
 

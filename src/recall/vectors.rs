@@ -151,7 +151,7 @@ impl Recall {
     }
 
     /// Has the size of a scope counted anew, by putting it again where it is. Not where it was dropped meanwhile: it may have been erased.
-    fn say_size(&self, scope: Scope, entry: Arc<Entry>) {
+    pub(super) fn say_size(&self, scope: Scope, entry: Arc<Entry>) {
         let _loading = lock(&self.loading);
         if self.hot.get(&scope).is_some_and(|hot| Arc::ptr_eq(&hot, &entry)) {
             self.hot.insert(scope, entry);

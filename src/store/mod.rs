@@ -311,6 +311,9 @@ pub trait ChangeStore: Send + Sync {
     /// that order, whatever the clock says: whoever goes on from the last number misses nothing and sees nothing twice.
     async fn changes(&self, scope: &Scope, after: i64, limit: u32) -> Result<Vec<Change>, StoreError>;
 
+    /// The number of a scope's last change; 0 when there was none. What is read afterwards has that change, and what follows it has higher numbers.
+    async fn last_change_of(&self, scope: &Scope) -> Result<i64, StoreError>;
+
     /// Returns the whole history of each fact of a page of facts, in order of id, each oldest first.
     async fn histories(&self, scope: &Scope, page: &Page) -> Result<Vec<Vec<HistoryEntry>>, StoreError>;
 }

@@ -250,6 +250,10 @@ impl ChangeStore for Unreachable {
         self.unavailable()
     }
 
+    async fn last_change_of(&self, _: &Scope) -> Result<i64, StoreError> {
+        self.unavailable()
+    }
+
     async fn histories(&self, _: &Scope, _: &Page) -> Result<Vec<Vec<HistoryEntry>>, StoreError> {
         self.unavailable()
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 
-use super::{Entry, Recall, lock, read};
+use super::{Entry, Recall, lock, read, write};
 use crate::base::EpisodeId;
 use crate::memory::Scope;
 use crate::recall::dense;
@@ -19,6 +19,8 @@ use crate::store::{Learned, StoreError};
 const BUILD_INLINE: usize = 500;
 /// What is learned while a scope is being read waits for it; beyond so many the scope is read again instead.
 const MAX_LATE: usize = 256;
+/// With so many changes since it was read, a scope is read again.
+const MAX_CHANGES: u32 = 500;
 /// How often a scope that keeps changing is read again before the last reading is used once, uncached.
 const MAX_READS: usize = 3;
 /// One scope on its way into memory. All that ask for it wait for the same reading.
@@ -72,15 +74,43 @@ impl Recall {
         loading.entry.get_or_try_init(|| self.load(scope, &loading)).await.cloned()
     }
 
-    /// A scope from memory, as long as the store has it at the same revision: another process may have changed or erased it.
+    /// A scope from memory, brought up to the store's revision: another process may have changed or erased it.
     async fn held(&self, scope: &Scope) -> Result<Option<Arc<Entry>>, StoreError> {
         let Some(entry) = self.hot.get(scope) else { return Ok(None) };
-        let Some(revision) = self.source.revision(scope).await? else { return Ok(Some(entry)) };
-        if read(&entry).revision == revision {
+        let revision = self.source.revision(scope).await?;
+        let is_current = {
+            let scoped = read(&entry);
+            !scoped.is_outdated() && revision.is_none_or(|revision| revision == scoped.revision)
+        };
+        if is_current || self.catch_up(scope, &entry, revision).await? {
             return Ok(Some(entry));
         }
         self.invalidate(scope);
         Ok(None)
+    }
+
+    /// Takes in what changed since a scope was read. `false`: it has to be read again.
+    async fn catch_up(&self, scope: &Scope, entry: &Arc<Entry>, revision: Option<i64>) -> Result<bool, StoreError> {
+        let (told, change) = {
+            let scoped = read(entry);
+            (scoped.told(), scoped.change)
+        };
+        let Some(change) = change else { return Ok(false) };
+        let Some(since) = self.source.since(scope, change, revision, MAX_CHANGES).await? else { return Ok(false) };
+        // The next ones would have to be asked for, too.
+        if since.changes.len() >= MAX_CHANGES as usize {
+            return Ok(false);
+        }
+        let (new, has_grown) = {
+            let mut scoped = write(entry);
+            let Some(new) = scoped.catch_up(since, told) else { return Ok(false) };
+            (new, scoped.has_grown())
+        };
+        self.vectors.lack(scope, new);
+        if has_grown {
+            self.say_size(scope.clone(), Arc::clone(entry));
+        }
+        Ok(true)
     }
 
     /// Scopes from memory; what has to be read is read on `tasks`, and goes on being read when this is dropped.

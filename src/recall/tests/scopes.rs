@@ -29,7 +29,7 @@ fn a_scope_that_is_not_in_memory_is_left_to_recall() {
 async fn scopes_are_walls_and_granted_ones_are_read_beside_the_own() {
     let shelf = Shelf::default();
     let other = scope().in_namespace("sales");
-    let data = |episodes| ScopeData { revision: 4, facts: Vec::new(), episodes };
+    let data = |episodes| ScopeData { revision: 4, ..read_of(episodes) };
     shelf.data.lock().unwrap().insert(scope(), data(home()));
     shelf
         .data
@@ -48,7 +48,7 @@ async fn scopes_are_walls_and_granted_ones_are_read_beside_the_own() {
 async fn many_that_ask_for_a_cold_scope_wait_for_one_reading() {
     let gate = Arc::new(Gate::default());
     let shelf = Arc::new(Shelf { gate: Some(Arc::clone(&gate)), ..Shelf::default() });
-    shelf.data.lock().unwrap().insert(scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    shelf.data.lock().unwrap().insert(scope(), read_of(home()));
     let recall = Recall::from_source(Arc::clone(&shelf) as Arc<dyn Source>, RecallConfig::default());
     let query = ask("the boiler in the cellar");
     let (a, b, ()) = tokio::join!(recall.recall(&query), recall.recall(&query), async {
@@ -63,7 +63,7 @@ async fn many_that_ask_for_a_cold_scope_wait_for_one_reading() {
 async fn a_reading_goes_on_when_the_one_that_asked_gives_up() {
     let gate = Arc::new(Gate::default());
     let shelf = Arc::new(Shelf { gate: Some(Arc::clone(&gate)), ..Shelf::default() });
-    shelf.data.lock().unwrap().insert(scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    shelf.data.lock().unwrap().insert(scope(), read_of(home()));
     let recall = Arc::new(Recall::from_source(Arc::clone(&shelf) as Arc<dyn Source>, RecallConfig::default()));
     let tasks = TaskTracker::new();
     let query = ask("the boiler in the cellar");
@@ -83,7 +83,7 @@ async fn a_reading_goes_on_when_the_one_that_asked_gives_up() {
 fn a_scope_holds_no_more_than_it_may_and_the_oldest_give_way() {
     let config = RecallConfig { max_episodes_per_scope: 3, ..RecallConfig::default() };
     let recall = Recall::from_source(Arc::new(Shelf::default()), config);
-    recall.fill(&scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    recall.fill(&scope(), read_of(home()));
     let boiler = ask("what was wrong with the boiler?");
     assert_eq!(shown(&recall.recall_now(&boiler).unwrap()), [2], "the first was one too many");
     let new = episode(9, "s9", 0, "The accordion was sold to Bruno for 300 euros.");
@@ -96,7 +96,7 @@ fn a_scope_holds_no_more_than_it_may_and_the_oldest_give_way() {
 async fn a_write_while_the_scope_is_read_is_not_lost() {
     let gate = Arc::new(Gate::default());
     let shelf = Shelf { gate: Some(Arc::clone(&gate)), ..Shelf::default() };
-    shelf.data.lock().unwrap().insert(scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    shelf.data.lock().unwrap().insert(scope(), read_of(home()));
     let recall = Recall::from_source(Arc::new(shelf), RecallConfig::default());
     let query = ask("Who got the accordion?");
     let (found, ()) = tokio::join!(recall.recall(&query), async {
@@ -112,7 +112,7 @@ async fn a_write_while_the_scope_is_read_is_not_lost() {
 async fn a_scope_that_is_dropped_while_it_is_read_is_read_again() {
     let gate = Arc::new(Gate::default());
     let shelf = Arc::new(Shelf { gate: Some(Arc::clone(&gate)), ..Shelf::default() });
-    shelf.data.lock().unwrap().insert(scope(), ScopeData { revision: 1, facts: Vec::new(), episodes: home() });
+    shelf.data.lock().unwrap().insert(scope(), read_of(home()));
     let recall = Recall::from_source(Arc::clone(&shelf) as Arc<dyn Source>, RecallConfig::default());
     let query = ask("the boiler in the cellar");
     let (found, ()) = tokio::join!(recall.recall(&query), async {

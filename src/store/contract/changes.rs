@@ -55,6 +55,12 @@ pub(crate) async fn every_change_has_its_place_and_none_comes_twice(store: &dyn 
         pieces.extend(piece);
     }
     assert_eq!(pieces, changes);
+    assert_eq!(store.last_change_of(&scope).await.unwrap(), changes[3].seq);
+    assert_eq!(store.last_change_of(&scope_of_none()).await.unwrap(), 0);
+}
+
+fn scope_of_none() -> Scope {
+    scope("nobody")
 }
 
 pub(crate) async fn of_an_episode_only_the_newest_state_is_told(store: &dyn Store) {

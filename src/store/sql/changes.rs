@@ -6,7 +6,7 @@ use tracing::instrument;
 use super::SqlStore;
 use super::episodes::episode;
 use super::error::driver;
-use super::query::{Row, query, query_as};
+use super::query::{Row, query, query_as, query_scalar};
 use super::row::parse;
 use super::scope::key;
 use super::text::Sql;
@@ -26,6 +26,11 @@ static CHANGES: Sql = Sql::new("
     WHERE s.key = ?1 AND c.seq > ?2 AND (c.gone OR h.fact IS NOT NULL OR e.id IS NOT NULL)
     ORDER BY c.seq LIMIT ?3");
 
+static LAST: Sql = Sql::new(
+    "
+    SELECT coalesce(max(c.seq), 0) FROM scopes s JOIN changes c ON c.scope = s.id WHERE s.key = ?1",
+);
+
 static HISTORIES: Sql = Sql::new("
     SELECT h.fact, h.body FROM scopes s
     CROSS JOIN (SELECT id FROM facts WHERE scope = (SELECT id FROM scopes WHERE key = ?1) AND id > ?2 ORDER BY id LIMIT ?3) f ON true
@@ -44,6 +49,11 @@ impl ChangeStore for SqlStore {
             .await
             .map_err(driver("list changes"))?;
         found.iter().map(change).collect()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "last_change_of"))]
+    async fn last_change_of(&self, scope: &Scope) -> Result<i64, StoreError> {
+        query_scalar(&LAST).bind(&key(scope)[..]).fetch_one(&self.read).await.map_err(driver("read the last change"))
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "histories"))]
