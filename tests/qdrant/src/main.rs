@@ -19,8 +19,8 @@ use qdrant_client::qdrant::qdrant_server::{Qdrant, QdrantServer};
 use qdrant_client::qdrant::{HealthCheckReply, HealthCheckRequest};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use crate::shelf::Shelf;
@@ -75,12 +75,14 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     // As Qdrant's server: a request may be of any size.
     let points = PointsServer::new(points::Service(Arc::clone(&shelf))).max_decoding_message_size(usize::MAX);
     let collections = CollectionsServer::new(collections::Service(Arc::clone(&shelf)));
+    // Else an answer in two pieces waits 40 ms for the client's delayed acknowledgement of the first.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .layer(tonic::service::InterceptorLayer::new(check))
         .add_service(points)
         .add_service(collections)
         .add_service(QdrantServer::new(Health))
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopped)
+        .serve_with_incoming_shutdown(incoming, stopped)
         .await?;
     Ok(())
 }
