@@ -224,8 +224,11 @@ fn has_words(text: &str, value: &str) -> bool {
 }
 /// Reads the texts of episodes, many of them on several threads; in their order.
 fn study(episodes: Vec<Episode>) -> Vec<Studied> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
-    if episodes.len() < SHARED_FROM || threads < 2 {
+    // How many threads there may be is read from files.
+    let is_shared = episodes.len() >= SHARED_FROM;
+    let threads =
+        if is_shared { std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS)) } else { 1 };
+    if threads < 2 {
         return episodes.into_iter().map(|episode| Studied::of(Arc::new(episode))).collect();
     }
     let share = episodes.len().div_ceil(threads);
