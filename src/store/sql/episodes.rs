@@ -7,10 +7,10 @@ use super::error::driver;
 use super::query::{query, query_as};
 use super::row::{json, name, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
-use super::session::Tx;
+use super::session::{Pool, Tx};
 use super::text::Sql;
 use super::write::Writes;
-use super::{SqlStore, commit, tombstone, windows};
+use super::{SqlStore, commit, postgres, tombstone, windows};
 use crate::base::{EpisodeId, FactId, Time};
 use crate::memory::{Episode, Scope};
 use crate::store::{EpisodeFilter, EpisodeStore, Page, StoreError};
@@ -131,6 +131,11 @@ impl EpisodeStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "put_episodes"))]
     async fn put_episodes(&self, scope: &Scope, episodes: &[Episode]) -> Result<i64, StoreError> {
+        if let ([episode], Pool::Postgres(_)) = (episodes, &self.write)
+            && let Some(revision) = postgres::put_one(&self.write, scope, episode).await?
+        {
+            return Ok(revision);
+        }
         let mut tx = self.begin().await?;
         let row = ensure_one(&mut tx, scope).await?;
         let mut writes = Writes::default();

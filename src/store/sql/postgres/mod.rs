@@ -4,6 +4,7 @@
 //!
 //! Start with [`open()`], then `write.rs`, through which every exchange goes.
 
+mod episode;
 mod open;
 mod write;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use crate::base::Secret;
 
+pub(super) use episode::put_one;
 pub use open::PostgresServer;
 pub(super) use open::{about, open};
 pub(super) use write::write;
