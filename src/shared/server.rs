@@ -46,6 +46,8 @@ pub enum Reason {
     Credentials,
     /// It answers too late.
     Late,
+    /// It has no memory left, and drops nothing.
+    Full,
     /// It refuses what is asked of it.
     Refuses(String),
     /// It follows another server.
@@ -64,6 +66,7 @@ impl fmt::Display for Reason {
             }
             Self::Credentials => f.write_str("Redis refuses the user or the password in [redis] url"),
             Self::Late => f.write_str("Redis answers later than [redis] timeout_ms"),
+            Self::Full => f.write_str("Redis has no memory left: raise its `maxmemory`, or give us a Redis of our own"),
             Self::Refuses(what) => write!(f, "Redis refuses commands: {what}"),
             Self::Replica => f.write_str("Redis is a read-only replica; [redis] url must lead to the primary"),
             Self::Old(version) => write!(f, "Redis {version} is too old; {OLDEST}.0 or newer is needed"),
@@ -83,6 +86,7 @@ pub(super) fn reason(error: &RedisError) -> Reason {
         ErrorKind::Server(ServerErrorKind::ReadOnly) => Reason::Replica,
         _ if error.is_timeout() => Reason::Late,
         _ if matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM")) => Reason::Credentials,
+        ErrorKind::Server(_) if error.code() == Some("OOM") => Reason::Full,
         ErrorKind::Server(_) => Reason::Refuses(error.code().unwrap_or("an error without a code").to_owned()),
         // That of the system or of TLS, which know nothing of users and passwords.
         ErrorKind::Io => Reason::Unreachable(error.to_string()),

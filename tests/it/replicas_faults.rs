@@ -71,6 +71,25 @@ async fn a_redis_that_is_killed_while_requests_run_costs_none_of_them_and_is_use
 }
 
 #[tokio::test]
+async fn a_redis_that_has_no_memory_left_costs_no_request_and_is_used_again_when_it_has() {
+    let Some(server) = OwnRedis::start(&["--maxmemory-policy", "noeviction"]).await else { return };
+    let stack = Stack::of(Script::Model).keys(&limited(1_000)).with(&redis::lines(&server.url())).start().await;
+    hello(&stack).await.must_be(200);
+    assert!(server.command("CONFIG SET maxmemory 1").await.starts_with("+OK"));
+    for _ in 0..20 {
+        hello(&stack).await.must_be(200);
+    }
+    let ready = readiness(&stack).await;
+    assert_eq!(ready["status"], "degraded");
+    assert!(ready["redis"].as_str().unwrap().contains("no memory left"), "{ready}");
+    assert!(is(&stack, "backstory_redis_up 0") && !is(&stack, "backstory_limits_local_total 0"));
+    assert!(server.command("CONFIG SET maxmemory 0").await.starts_with("+OK"));
+    until("it is used again", || is(&stack, "backstory_redis_up 1")).await;
+    hello(&stack).await.must_be(200);
+    assert_eq!(readiness(&stack).await["status"], "ready");
+}
+
+#[tokio::test]
 async fn a_wrong_password_and_keys_that_may_be_dropped_are_warned_of_at_the_start() {
     let args = ["--requirepass", "right-canary", "--maxmemory-policy", "allkeys-lru"];
     let Some(server) = OwnRedis::start(&args).await else { return };
