@@ -223,7 +223,7 @@ fn no_such_key() -> GatewayError {
 
 pub(super) fn failed(error: StoreError) -> GatewayError {
     match error {
-        StoreError::Unavailable(_) => {
+        StoreError::Unavailable(_) | StoreError::Crossed(_) => {
             GatewayError::new(ErrorKind::Overloaded, "the store is not available right now").with_source(error)
         }
         error => GatewayError::internal(error),

@@ -202,7 +202,9 @@ impl Worker {
                 return Ok(());
             }
             // Smaller batches would not help.
-            Err(error @ LearnError::Store(StoreError::Unavailable(_))) => return self.fail(batch, error).await,
+            Err(error @ LearnError::Store(StoreError::Unavailable(_) | StoreError::Crossed(_))) => {
+                return self.fail(batch, error).await;
+            }
             Err(error) if size == 1 => return self.fail(batch, error).await,
             Err(_) => {}
         }
@@ -238,7 +240,7 @@ impl Worker {
             let retry_at = match &error {
                 LearnError::Fail(_) => None,
                 // Not the exchange's fault: it is never given up for it.
-                LearnError::Store(StoreError::Unavailable(_) | StoreError::Unusable(_)) => {
+                LearnError::Store(error) if error.is_outage() => {
                     let endless = Backoff { max_attempts: u32::MAX, ..self.config.backoff };
                     endless.retry_at(attempts, now, self.random.next_u64())
                 }

@@ -12,6 +12,9 @@ pub enum StoreError {
     /// The store cannot be reached, is locked, full or read-only right now; trying again later may help.
     #[error("store is not available: {0}")]
     Unavailable(String),
+    /// Another transaction was in the way, and this one was undone: nothing of it is written, and the same may pass at the next try.
+    #[error("store is not available: {0}")]
+    Crossed(String),
     /// A row cannot be read as what it should be.
     #[error("table {table}, column {column}, row {id}: {problem}")]
     Inconsistent {
@@ -42,6 +45,6 @@ impl StoreError {
     /// Whether the store as a whole fails, so that the same may pass later; else something is wrong with what was asked.
     #[must_use]
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Unusable(_))
+        matches!(self, Self::Unavailable(_) | Self::Crossed(_) | Self::Unusable(_))
     }
 }

@@ -53,7 +53,7 @@ impl From<StoreError> for ApiError {
             StoreError::Conflict { .. } => {
                 Self::new(ErrorKind::Conflict, "it was changed by someone else in between; read it and try again")
             }
-            StoreError::Unavailable(_) => {
+            StoreError::Unavailable(_) | StoreError::Crossed(_) => {
                 GatewayError::new(ErrorKind::Overloaded, "the store is not available right now")
                     .with_source(error)
                     .into()

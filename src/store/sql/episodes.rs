@@ -131,43 +131,49 @@ impl EpisodeStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "put_episodes"))]
     async fn put_episodes(&self, scope: &Scope, episodes: &[Episode]) -> Result<i64, StoreError> {
-        if let ([episode], Pool::Postgres(_)) = (episodes, &self.write)
-            && let Some(revision) = postgres::put_one(&self.write, scope, episode).await?
-        {
-            return Ok(revision);
-        }
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        let mut writes = Writes::default();
-        for episode in episodes {
-            writes.episode(row.id, episode);
-        }
-        writes.run(&mut tx).await?;
-        let revision = row.revision + i64::from(!episodes.is_empty());
-        set_revisions(&mut tx, &[(row.id, revision)]).await?;
-        commit(tx).await?;
-        Ok(revision)
+        self.again(|| async move {
+            if let ([episode], Pool::Postgres(_)) = (episodes, &self.write)
+                && let Some(revision) = postgres::put_one(&self.write, scope, episode).await?
+            {
+                return Ok(revision);
+            }
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            let mut writes = Writes::default();
+            for episode in episodes {
+                writes.episode(row.id, episode);
+            }
+            writes.run(&mut tx).await?;
+            let revision = row.revision + i64::from(!episodes.is_empty());
+            set_revisions(&mut tx, &[(row.id, revision)]).await?;
+            commit(tx).await?;
+            Ok(revision)
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "update_episode"))]
     async fn update_episode(&self, scope: &Scope, episode: &Episode) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        let found: Option<Row> = query_as(&READ)
-            .bind(episode.id.to_string())
-            .bind(&key(scope)[..])
-            .fetch_optional(&mut tx)
-            .await
-            .map_err(driver("read an episode"))?;
-        if found.is_none() {
-            return Ok(false);
-        }
-        let mut writes = Writes::default();
-        writes.episode(row.id, episode);
-        writes.run(&mut tx).await?;
-        set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
-        commit(tx).await?;
-        Ok(true)
+        self.again(|| async move {
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            let found: Option<Row> = query_as(&READ)
+                .bind(episode.id.to_string())
+                .bind(&key(scope)[..])
+                .fetch_optional(&mut tx)
+                .await
+                .map_err(driver("read an episode"))?;
+            if found.is_none() {
+                return Ok(false);
+            }
+            let mut writes = Writes::default();
+            writes.episode(row.id, episode);
+            writes.run(&mut tx).await?;
+            set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
+            commit(tx).await?;
+            Ok(true)
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "mark_episodes"))]
@@ -178,42 +184,53 @@ impl EpisodeStore for SqlStore {
         fact: FactId,
         retired: bool,
     ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        let marked = mark(&mut tx, row.id, ids, |facts| {
-            if retired {
-                (!facts.contains(&fact)).then(|| facts.push(fact)).is_some()
-            } else {
-                let before = facts.len();
-                facts.retain(|other| *other != fact);
-                facts.len() < before
+        self.again(|| async move {
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            let marked = mark(&mut tx, row.id, ids, |facts| {
+                if retired {
+                    (!facts.contains(&fact)).then(|| facts.push(fact)).is_some()
+                } else {
+                    let before = facts.len();
+                    facts.retain(|other| *other != fact);
+                    facts.len() < before
+                }
+            });
+            if marked.await? > 0 {
+                set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
             }
-        });
-        if marked.await? > 0 {
-            set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
-        }
-        commit(tx).await
+            commit(tx).await
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "delete_episode"))]
     async fn delete_episode(&self, scope: &Scope, id: EpisodeId, now: Time) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        let found: Option<Row> = query_as(&READ)
-            .bind(id.to_string())
-            .bind(&key(scope)[..])
-            .fetch_optional(&mut tx)
-            .await
-            .map_err(driver("read an episode"))?;
-        let Some(found) = found.map(episode).transpose()? else {
-            return Ok(false);
-        };
-        tombstone::leave(&mut tx, row.id, &[tombstone::hash(&self.salt, scope, &found.text)], now).await?;
-        windows::forget_basis(&mut tx, row.id, &id.to_string()).await?;
-        query(&DELETE).bind(id.to_string()).bind(row.id).execute(&mut tx).await.map_err(driver("delete an episode"))?;
-        set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
-        commit(tx).await?;
-        Ok(true)
+        self.again(|| async move {
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            let found: Option<Row> = query_as(&READ)
+                .bind(id.to_string())
+                .bind(&key(scope)[..])
+                .fetch_optional(&mut tx)
+                .await
+                .map_err(driver("read an episode"))?;
+            let Some(found) = found.map(episode).transpose()? else {
+                return Ok(false);
+            };
+            tombstone::leave(&mut tx, row.id, &[tombstone::hash(&self.salt, scope, &found.text)], now).await?;
+            windows::forget_basis(&mut tx, row.id, &id.to_string()).await?;
+            query(&DELETE)
+                .bind(id.to_string())
+                .bind(row.id)
+                .execute(&mut tx)
+                .await
+                .map_err(driver("delete an episode"))?;
+            set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
+            commit(tx).await?;
+            Ok(true)
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "touch_episodes"))]

@@ -95,25 +95,28 @@ const ON_THE_SERVER: &str = "postgresql: dead rows until the server vacuums them
 
 impl SqlStore {
     pub(super) async fn erase_scope(&self, scope: &Scope, now: Time) -> Result<Erased, StoreError> {
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        let hashes = self.words(&mut tx, scope, row.id).await?;
-        tombstone::leave(&mut tx, row.id, &hashes, now).await?;
-        let mut counts = delete_all(&mut tx, row, now).await?;
-        counts.insert("usage", forget_who(&mut tx, scope).await?);
-        let subject = tombstone::subject_hash(&self.salt, &scope.tenant, &scope.subject);
-        query(&FORGET_USE).bind(&subject[..]).execute(&mut tx).await.map_err(driver("erase"))?;
-        commit(tx).await?;
-        let complete = match (&self.backend, &self.write) {
-            (Backend::Sqlite(file), Pool::Sqlite(write)) => file.leave_no_trace(write).await,
-            // Its files are the server's.
-            _ => true,
-        };
-        let remains = match self.backend {
-            Backend::Sqlite(_) => Vec::new(),
-            Backend::Postgres => vec![ON_THE_SERVER],
-        };
-        Ok(Erased { counts, complete, remains, epoch: row.epoch + 1 })
+        self.again(|| async move {
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            let hashes = self.words(&mut tx, scope, row.id).await?;
+            tombstone::leave(&mut tx, row.id, &hashes, now).await?;
+            let mut counts = delete_all(&mut tx, row, now).await?;
+            counts.insert("usage", forget_who(&mut tx, scope).await?);
+            let subject = tombstone::subject_hash(&self.salt, &scope.tenant, &scope.subject);
+            query(&FORGET_USE).bind(&subject[..]).execute(&mut tx).await.map_err(driver("erase"))?;
+            commit(tx).await?;
+            let complete = match (&self.backend, &self.write) {
+                (Backend::Sqlite(file), Pool::Sqlite(write)) => file.leave_no_trace(write).await,
+                // Its files are the server's.
+                _ => true,
+            };
+            let remains = match self.backend {
+                Backend::Sqlite(_) => Vec::new(),
+                Backend::Postgres => vec![ON_THE_SERVER],
+            };
+            Ok(Erased { counts, complete, remains, epoch: row.epoch + 1 })
+        })
+        .await
     }
 
     async fn words(&self, conn: &mut Tx, scope: &Scope, id: i64) -> Result<Vec<[u8; 32]>, StoreError> {

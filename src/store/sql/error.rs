@@ -12,7 +12,7 @@ const TRANSIENT: [(i32, &str); 6] = [
     (6, "a table is locked"),
     (8, "the database is read-only"),
     (10, "the disk cannot be read or written"),
-    (13, "the disk is full"),
+    (13, "the disk is full: make room on it, and all goes on"),
     (14, "the database file cannot be opened"),
 ];
 
@@ -21,18 +21,20 @@ const UNUSABLE: [(i32, &str); 2] = [(11, "the database file is damaged"), (26, "
 
 /// The same of PostgreSQL, by the beginnings of its codes, the longer ones first.
 /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
-const POSTGRES_TRANSIENT: [(&str, &str); 10] = [
-    ("40001", "another transaction was in the way"),
-    ("40P01", "two transactions waited for each other"),
+const POSTGRES_TRANSIENT: [(&str, &str); 8] = [
     ("55P03", "another transaction holds what was waited for too long"),
     ("57014", "the statement took too long"),
     ("57P", "the server is shutting down or starting up"),
     ("25006", "the server only reads: it is a replica now, or was made read-only"),
     ("25P03", "the session was idle for too long"),
-    ("53100", "the server's disk is full"),
+    ("53100", "the server's disk is full: make room on it, and all goes on"),
     ("53", "the server has no room for more (connections, memory or disk)"),
     ("08", "the connection broke"),
 ];
+
+/// Those after which nothing of the transaction is written.
+const POSTGRES_CROSSED: [(&str, &str); 2] =
+    [("40001", "another transaction was in the way"), ("40P01", "two transactions waited for each other")];
 
 const POSTGRES_UNUSABLE: [(&str, &str); 4] = [
     ("28", "user or password is wrong, or this host may not connect (pg_hba.conf)"),
@@ -59,6 +61,7 @@ fn sort(doing: &'static str, error: sqlx::Error) -> StoreError {
                 None => of_sqlite(database.as_ref()),
             };
             match found {
+                Some((Worth::AtOnce, text)) => return StoreError::Crossed(format!("{doing}: {text}")),
                 Some((Worth::Later, text)) => return StoreError::Unavailable(format!("{doing}: {text}")),
                 Some((Worth::Never, text)) => return StoreError::Unusable(format!("{doing}: {text}")),
                 None => {}
@@ -71,6 +74,7 @@ fn sort(doing: &'static str, error: sqlx::Error) -> StoreError {
 
 /// When it is worth to try again.
 enum Worth {
+    AtOnce,
     Later,
     Never,
 }
@@ -84,7 +88,8 @@ fn of_sqlite(error: &dyn DatabaseError) -> Option<(Worth, &'static str)> {
 
 fn of_postgres(code: &str) -> Option<(Worth, &'static str)> {
     let of = |list: &[(&str, &'static str)]| list.iter().find(|(c, _)| code.starts_with(c)).map(|(_, text)| *text);
-    of(&POSTGRES_TRANSIENT)
-        .map(|text| (Worth::Later, text))
+    of(&POSTGRES_CROSSED)
+        .map(|text| (Worth::AtOnce, text))
+        .or_else(|| of(&POSTGRES_TRANSIENT).map(|text| (Worth::Later, text)))
         .or_else(|| of(&POSTGRES_UNUSABLE).map(|text| (Worth::Never, text)))
 }

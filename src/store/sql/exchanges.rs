@@ -61,52 +61,55 @@ impl ExchangeStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "rate"))]
     async fn rate(&self, scope: &Scope, exchange: ExchangeId, signal: Signal) -> Result<Option<u64>, StoreError> {
-        let id = exchange.to_string();
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        let body: Option<String> = query_scalar(&READ)
-            .bind(&id)
-            .bind(row.id)
-            .fetch_optional(&mut tx)
-            .await
-            .map_err(driver("read what was shown"))?;
-        let Some(body) = body else { return Ok(None) };
-        // As it stands, since an older version of the program may have written more.
-        let mut exchange: Value = parse("exchanges", &id, &body)?;
-        let found: Vec<(String, String)> = query_as(&EPISODES)
-            .bind(row.id)
-            .bind(rows(exchange["detail"]["episodes"].as_array().map_or(&[], Vec::as_slice)))
-            .fetch_all(&mut tx)
-            .await
-            .map_err(driver("read what was shown"))?;
-        let mut moved = Map::new();
-        let mut episodes = Vec::with_capacity(found.len());
-        for (episode, body) in found {
-            let mut body: Value = parse("episodes", &episode, &body)?;
-            // At a bound less was moved than the signal says: only that is taken back.
-            let start = body["score"].as_f64().unwrap_or(BOUNDS.1)
-                - exchange["detail"]["moved"][&episode].as_f64().unwrap_or(0.0);
-            let score = (start + signal.moves()).clamp(BOUNDS.0, BOUNDS.1);
-            body["score"] = score.into();
-            moved.insert(episode.clone(), (score - start).into());
-            episodes.push((episode, body.to_string()));
-        }
-        if !episodes.is_empty() {
-            let moves = query(&MOVE).bind(row.id).bind(rows(&episodes)).execute(&mut tx).await;
-            moves.map_err(driver("move the scores of episodes"))?;
-        }
-        exchange["detail"]["feedback"] = name(&signal).into();
-        exchange["detail"]["moved"] = moved.into();
-        query(&WRITE)
-            .bind(&id)
-            .bind(row.id)
-            .bind(exchange.to_string())
-            .execute(&mut tx)
-            .await
-            .map_err(driver("note a signal"))?;
-        set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
-        commit(tx).await?;
-        Ok(Some(episodes.len() as u64))
+        self.again(|| async move {
+            let id = exchange.to_string();
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            let body: Option<String> = query_scalar(&READ)
+                .bind(&id)
+                .bind(row.id)
+                .fetch_optional(&mut tx)
+                .await
+                .map_err(driver("read what was shown"))?;
+            let Some(body) = body else { return Ok(None) };
+            // As it stands, since an older version of the program may have written more.
+            let mut exchange: Value = parse("exchanges", &id, &body)?;
+            let found: Vec<(String, String)> = query_as(&EPISODES)
+                .bind(row.id)
+                .bind(rows(exchange["detail"]["episodes"].as_array().map_or(&[], Vec::as_slice)))
+                .fetch_all(&mut tx)
+                .await
+                .map_err(driver("read what was shown"))?;
+            let mut moved = Map::new();
+            let mut episodes = Vec::with_capacity(found.len());
+            for (episode, body) in found {
+                let mut body: Value = parse("episodes", &episode, &body)?;
+                // At a bound less was moved than the signal says: only that is taken back.
+                let start = body["score"].as_f64().unwrap_or(BOUNDS.1)
+                    - exchange["detail"]["moved"][&episode].as_f64().unwrap_or(0.0);
+                let score = (start + signal.moves()).clamp(BOUNDS.0, BOUNDS.1);
+                body["score"] = score.into();
+                moved.insert(episode.clone(), (score - start).into());
+                episodes.push((episode, body.to_string()));
+            }
+            if !episodes.is_empty() {
+                let moves = query(&MOVE).bind(row.id).bind(rows(&episodes)).execute(&mut tx).await;
+                moves.map_err(driver("move the scores of episodes"))?;
+            }
+            exchange["detail"]["feedback"] = name(&signal).into();
+            exchange["detail"]["moved"] = moved.into();
+            query(&WRITE)
+                .bind(&id)
+                .bind(row.id)
+                .bind(exchange.to_string())
+                .execute(&mut tx)
+                .await
+                .map_err(driver("note a signal"))?;
+            set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
+            commit(tx).await?;
+            Ok(Some(episodes.len() as u64))
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "proposals"))]

@@ -108,52 +108,58 @@ impl FactStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "apply"))]
     async fn apply(&self, scope: &Scope, changes: &[FactChange]) -> Result<i64, StoreError> {
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        let mut stored = StoredFacts::load(&mut tx, changes.iter()).await?;
-        if let Some(id) = stored.culprit(row.id, changes) {
-            return Err(StoreError::Conflict { what: format!("fact {id}") });
-        }
-        if let Some(key) = taken_key(&mut tx, row.id, changes).await? {
-            return Err(StoreError::Conflict { what: format!("another value of {key}") });
-        }
-        let mut writes = Writes::default();
-        for change in changes {
-            writes.change(row.id, change, &mut stored);
-        }
-        writes.run(&mut tx).await?;
-        let revision = row.revision + i64::from(!changes.is_empty());
-        set_revisions(&mut tx, &[(row.id, revision)]).await?;
-        commit(tx).await?;
-        Ok(revision)
+        self.again(|| async move {
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            let mut stored = StoredFacts::load(&mut tx, changes.iter()).await?;
+            if let Some(id) = stored.culprit(row.id, changes) {
+                return Err(StoreError::Conflict { what: format!("fact {id}") });
+            }
+            if let Some(key) = taken_key(&mut tx, row.id, changes).await? {
+                return Err(StoreError::Conflict { what: format!("another value of {key}") });
+            }
+            let mut writes = Writes::default();
+            for change in changes {
+                writes.change(row.id, change, &mut stored);
+            }
+            writes.run(&mut tx).await?;
+            let revision = row.revision + i64::from(!changes.is_empty());
+            set_revisions(&mut tx, &[(row.id, revision)]).await?;
+            commit(tx).await?;
+            Ok(revision)
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "delete_fact"))]
     async fn delete_fact(&self, scope: &Scope, id: FactId, now: Time) -> Result<bool, StoreError> {
-        let id = id.to_string();
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        let mine: Option<String> = query_scalar(&READ)
-            .bind(&id)
-            .bind(&key(scope)[..])
-            .fetch_optional(&mut tx)
-            .await
-            .map_err(driver("read a fact"))?;
-        if mine.is_none() {
-            return Ok(false);
-        }
-        let basis: Vec<(String, String)> =
-            query_as(&BASIS).bind(&id).fetch_all(&mut tx).await.map_err(driver("read evidence"))?;
-        let quotes = basis.iter().flat_map(|(kind, body)| words(kind, body));
-        let hashes: Vec<_> = quotes.map(|quote| tombstone::hash(&self.salt, scope, &quote)).collect();
-        tombstone::leave(&mut tx, row.id, &hashes, now).await?;
-        windows::forget_basis(&mut tx, row.id, &id).await?;
-        for sql in [&DELETE_HISTORY, &DELETE_PROPOSALS, &DELETE] {
-            query(sql).bind(&id).bind(row.id).execute(&mut tx).await.map_err(driver("delete a fact"))?;
-        }
-        set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
-        commit(tx).await?;
-        Ok(true)
+        self.again(|| async move {
+            let id = id.to_string();
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            let mine: Option<String> = query_scalar(&READ)
+                .bind(&id)
+                .bind(&key(scope)[..])
+                .fetch_optional(&mut tx)
+                .await
+                .map_err(driver("read a fact"))?;
+            if mine.is_none() {
+                return Ok(false);
+            }
+            let basis: Vec<(String, String)> =
+                query_as(&BASIS).bind(&id).fetch_all(&mut tx).await.map_err(driver("read evidence"))?;
+            let quotes = basis.iter().flat_map(|(kind, body)| words(kind, body));
+            let hashes: Vec<_> = quotes.map(|quote| tombstone::hash(&self.salt, scope, &quote)).collect();
+            tombstone::leave(&mut tx, row.id, &hashes, now).await?;
+            windows::forget_basis(&mut tx, row.id, &id).await?;
+            for sql in [&DELETE_HISTORY, &DELETE_PROPOSALS, &DELETE] {
+                query(sql).bind(&id).bind(row.id).execute(&mut tx).await.map_err(driver("delete a fact"))?;
+            }
+            set_revisions(&mut tx, &[(row.id, row.revision + 1)]).await?;
+            commit(tx).await?;
+            Ok(true)
+        })
+        .await
     }
 }
 

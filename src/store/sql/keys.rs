@@ -88,20 +88,23 @@ fn read(
 impl KeyStore for SqlStore {
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "create_key"))]
     async fn create_key(&self, key: &StoredKey, secret: &KeyHash) -> Result<(), StoreError> {
-        let id = key.id.to_string();
-        let mut tx = self.begin().await?;
-        query(&INSERT)
-            .bind(&id)
-            .bind(&key.name)
-            .bind(&key.tenant)
-            .bind(&key.settings)
-            .bind(key.created_at.0)
-            .bind(key.expires_at.map(|t| t.0))
-            .execute(&mut tx)
-            .await
-            .map_err(driver("create a key"))?;
-        query(&INSERT_SECRET).bind(&secret[..]).bind(&id).execute(&mut tx).await.map_err(driver("create a key"))?;
-        commit(tx).await
+        self.again(|| async move {
+            let id = key.id.to_string();
+            let mut tx = self.begin().await?;
+            query(&INSERT)
+                .bind(&id)
+                .bind(&key.name)
+                .bind(&key.tenant)
+                .bind(&key.settings)
+                .bind(key.created_at.0)
+                .bind(key.expires_at.map(|t| t.0))
+                .execute(&mut tx)
+                .await
+                .map_err(driver("create a key"))?;
+            query(&INSERT_SECRET).bind(&secret[..]).bind(&id).execute(&mut tx).await.map_err(driver("create a key"))?;
+            commit(tx).await
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "key_by_hash"))]
@@ -124,30 +127,40 @@ impl KeyStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "rotate_key"))]
     async fn rotate_key(&self, id: KeyId, secret: &KeyHash, now: Time, old_until: Time) -> Result<bool, StoreError> {
-        let id = id.to_string();
-        let mut tx = self.begin().await?;
-        let alive: Option<String> =
-            query_scalar(&IS_ALIVE).bind(&id).fetch_optional(&mut tx).await.map_err(driver("rotate a key"))?;
-        if alive.is_none() {
-            return Ok(false);
-        }
-        for (sql, at) in [(&END_SECRETS, old_until), (&DROP_ENDED_SECRETS, now)] {
-            query(sql).bind(&id).bind(at.0).execute(&mut tx).await.map_err(driver("rotate a key"))?;
-        }
-        query(&INSERT_SECRET).bind(&secret[..]).bind(&id).execute(&mut tx).await.map_err(driver("rotate a key"))?;
-        query(&NEW_REVISION).execute(&mut tx).await.map_err(driver("rotate a key"))?;
-        commit(tx).await?;
-        Ok(true)
+        self.again(|| async move {
+            let id = id.to_string();
+            let mut tx = self.begin().await?;
+            let alive: Option<String> =
+                query_scalar(&IS_ALIVE).bind(&id).fetch_optional(&mut tx).await.map_err(driver("rotate a key"))?;
+            if alive.is_none() {
+                return Ok(false);
+            }
+            for (sql, at) in [(&END_SECRETS, old_until), (&DROP_ENDED_SECRETS, now)] {
+                query(sql).bind(&id).bind(at.0).execute(&mut tx).await.map_err(driver("rotate a key"))?;
+            }
+            query(&INSERT_SECRET).bind(&secret[..]).bind(&id).execute(&mut tx).await.map_err(driver("rotate a key"))?;
+            query(&NEW_REVISION).execute(&mut tx).await.map_err(driver("rotate a key"))?;
+            commit(tx).await?;
+            Ok(true)
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "revoke_key"))]
     async fn revoke_key(&self, id: KeyId, now: Time) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let done =
-            query(&REVOKE).bind(id.to_string()).bind(now.0).execute(&mut tx).await.map_err(driver("revoke a key"))?;
-        query(&NEW_REVISION).execute(&mut tx).await.map_err(driver("revoke a key"))?;
-        commit(tx).await?;
-        Ok(done.rows_affected() > 0)
+        self.again(|| async move {
+            let mut tx = self.begin().await?;
+            let done = query(&REVOKE)
+                .bind(id.to_string())
+                .bind(now.0)
+                .execute(&mut tx)
+                .await
+                .map_err(driver("revoke a key"))?;
+            query(&NEW_REVISION).execute(&mut tx).await.map_err(driver("revoke a key"))?;
+            commit(tx).await?;
+            Ok(done.rows_affected() > 0)
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "keys_revision"))]

@@ -112,58 +112,61 @@ impl KnowledgeStore for SqlStore {
         passages: &[Passage],
         limits: ShelfLimits,
     ) -> Result<PutDocument, StoreError> {
-        let id = document.id.to_string();
-        let mut tx = self.begin().await?;
-        query(&ENSURE)
-            .bind(&key(namespace)[..])
-            .bind(&*namespace.tenant)
-            .bind(&*namespace.name)
-            .execute(&mut tx)
-            .await
-            .map_err(driver("make a namespace"))?;
-        let Some(shelf) = shelf_id(&mut tx, namespace).await? else {
-            return Err(StoreError::Conflict { what: "a namespace's row".to_owned() });
-        };
-        let (n_documents, n_passages): (i64, i64) =
-            query_as(&OTHERS).bind(shelf).bind(&id).fetch_one(&mut tx).await.map_err(driver("count documents"))?;
-        let over = |known: i64, more: usize, most: u64| known.unsigned_abs() + more as u64 > most;
-        if over(n_documents, 1, limits.documents) || over(n_passages, passages.len(), limits.passages) {
-            return Ok(PutDocument::Full);
-        }
-        let before: Option<String> = query_scalar(&READ_BODY)
-            .bind(shelf)
-            .bind(&id)
-            .fetch_optional(&mut tx)
-            .await
-            .map_err(driver("read a document"))?;
-        let before: Option<Document> = before.map(|body| parse("documents", &id, &body)).transpose()?;
-        let kept = Document {
-            version: before.as_ref().map_or(1, |before| before.version + 1),
-            created_at: before.map_or(document.created_at, |before| before.created_at),
-            passages: passages.len(),
-            ..document.clone()
-        };
-        clear(&mut tx, shelf, &id).await?;
-        query(&PUT)
-            .bind(shelf)
-            .bind(&id)
-            .bind(i64::try_from(kept.characters).unwrap_or(i64::MAX))
-            .bind(i64::try_from(passages.len()).unwrap_or(i64::MAX))
-            .bind(json(&kept))
-            .bind(text)
-            .execute(&mut tx)
-            .await
-            .map_err(driver("keep a document"))?;
-        query(&PUT_PASSAGES)
-            .bind(shelf)
-            .bind(&id)
-            .bind(rows(passages))
-            .execute(&mut tx)
-            .await
-            .map_err(driver("keep the passages of a document"))?;
-        raise(&mut tx, shelf).await?;
-        commit(tx).await?;
-        Ok(PutDocument::Kept(kept))
+        self.again(|| async move {
+            let id = document.id.to_string();
+            let mut tx = self.begin().await?;
+            query(&ENSURE)
+                .bind(&key(namespace)[..])
+                .bind(&*namespace.tenant)
+                .bind(&*namespace.name)
+                .execute(&mut tx)
+                .await
+                .map_err(driver("make a namespace"))?;
+            let Some(shelf) = shelf_id(&mut tx, namespace).await? else {
+                return Err(StoreError::Conflict { what: "a namespace's row".to_owned() });
+            };
+            let (n_documents, n_passages): (i64, i64) =
+                query_as(&OTHERS).bind(shelf).bind(&id).fetch_one(&mut tx).await.map_err(driver("count documents"))?;
+            let over = |known: i64, more: usize, most: u64| known.unsigned_abs() + more as u64 > most;
+            if over(n_documents, 1, limits.documents) || over(n_passages, passages.len(), limits.passages) {
+                return Ok(PutDocument::Full);
+            }
+            let before: Option<String> = query_scalar(&READ_BODY)
+                .bind(shelf)
+                .bind(&id)
+                .fetch_optional(&mut tx)
+                .await
+                .map_err(driver("read a document"))?;
+            let before: Option<Document> = before.map(|body| parse("documents", &id, &body)).transpose()?;
+            let kept = Document {
+                version: before.as_ref().map_or(1, |before| before.version + 1),
+                created_at: before.map_or(document.created_at, |before| before.created_at),
+                passages: passages.len(),
+                ..document.clone()
+            };
+            clear(&mut tx, shelf, &id).await?;
+            query(&PUT)
+                .bind(shelf)
+                .bind(&id)
+                .bind(i64::try_from(kept.characters).unwrap_or(i64::MAX))
+                .bind(i64::try_from(passages.len()).unwrap_or(i64::MAX))
+                .bind(json(&kept))
+                .bind(text)
+                .execute(&mut tx)
+                .await
+                .map_err(driver("keep a document"))?;
+            query(&PUT_PASSAGES)
+                .bind(shelf)
+                .bind(&id)
+                .bind(rows(passages))
+                .execute(&mut tx)
+                .await
+                .map_err(driver("keep the passages of a document"))?;
+            raise(&mut tx, shelf).await?;
+            commit(tx).await?;
+            Ok(PutDocument::Kept(kept))
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "document"))]
@@ -204,17 +207,21 @@ impl KnowledgeStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "delete_document"))]
     async fn delete_document(&self, namespace: &Namespace, id: &DocumentId) -> Result<bool, StoreError> {
-        let id = id.to_string();
-        let mut tx = self.begin().await?;
-        let Some(shelf) = shelf_id(&mut tx, namespace).await? else { return Ok(false) };
-        let done = query(&DELETE).bind(shelf).bind(&id).execute(&mut tx).await.map_err(driver("delete a document"))?;
-        if done.rows_affected() == 0 {
-            return Ok(false);
-        }
-        clear(&mut tx, shelf, &id).await?;
-        raise(&mut tx, shelf).await?;
-        commit(tx).await?;
-        Ok(true)
+        self.again(|| async move {
+            let id = id.to_string();
+            let mut tx = self.begin().await?;
+            let Some(shelf) = shelf_id(&mut tx, namespace).await? else { return Ok(false) };
+            let done =
+                query(&DELETE).bind(shelf).bind(&id).execute(&mut tx).await.map_err(driver("delete a document"))?;
+            if done.rows_affected() == 0 {
+                return Ok(false);
+            }
+            clear(&mut tx, shelf, &id).await?;
+            raise(&mut tx, shelf).await?;
+            commit(tx).await?;
+            Ok(true)
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "shelf_revision"))]

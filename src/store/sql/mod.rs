@@ -115,10 +115,27 @@ impl SqlStore {
         &self,
         write: impl Fn() -> F,
     ) -> Result<T, StoreError> {
+        let again = |error: &StoreError| matches!(error, StoreError::Unavailable(_) | StoreError::Crossed(_));
+        self.retried(again, write).await
+    }
+
+    /// Tries a write again that another transaction was in the way of. It was undone, so this is for every write that is one transaction.
+    async fn again<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        write: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
+        self.retried(|error| matches!(error, StoreError::Crossed(_)), write).await
+    }
+
+    async fn retried<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        again: impl Fn(&StoreError) -> bool,
+        write: impl Fn() -> F,
+    ) -> Result<T, StoreError> {
         for pause in PAUSES {
             match write().await {
-                Err(StoreError::Unavailable(reason)) if self.write.dialect() == Dialect::Postgres => {
-                    tracing::debug!(reason, "a write is tried again");
+                Err(error) if self.write.dialect() == Dialect::Postgres && again(&error) => {
+                    tracing::debug!(%error, "a write is tried again");
                     tokio::time::sleep(pause).await;
                 }
                 done => return done,

@@ -106,26 +106,29 @@ impl UpkeepStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "forget"))]
     async fn forget(&self, scope: &Scope, forgetting: &Forgetting) -> Result<Forgotten, StoreError> {
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        if row.revision != forgetting.revision {
-            return Err(StoreError::Conflict { what: "the scope".to_owned() });
-        }
-        let mut stored = StoredFacts::load(&mut tx, forgetting.changes.iter()).await?;
-        if let Some(id) = stored.culprit(row.id, &forgetting.changes) {
-            return Err(StoreError::Conflict { what: format!("fact {id}") });
-        }
-        let mut writes = Writes::default();
-        for change in &forgetting.changes {
-            writes.change(row.id, change, &mut stored);
-        }
-        writes.run(&mut tx).await?;
-        let mut done = drop_rows(&mut tx, row.id, forgetting).await?;
-        done.expired = forgetting.changes.len() as u64;
-        done.revision = row.revision + i64::from(!done.is_empty());
-        set_revisions(&mut tx, &[(row.id, done.revision)]).await?;
-        commit(tx).await?;
-        Ok(done)
+        self.again(|| async move {
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            if row.revision != forgetting.revision {
+                return Err(StoreError::Conflict { what: "the scope".to_owned() });
+            }
+            let mut stored = StoredFacts::load(&mut tx, forgetting.changes.iter()).await?;
+            if let Some(id) = stored.culprit(row.id, &forgetting.changes) {
+                return Err(StoreError::Conflict { what: format!("fact {id}") });
+            }
+            let mut writes = Writes::default();
+            for change in &forgetting.changes {
+                writes.change(row.id, change, &mut stored);
+            }
+            writes.run(&mut tx).await?;
+            let mut done = drop_rows(&mut tx, row.id, forgetting).await?;
+            done.expired = forgetting.changes.len() as u64;
+            done.revision = row.revision + i64::from(!done.is_empty());
+            set_revisions(&mut tx, &[(row.id, done.revision)]).await?;
+            commit(tx).await?;
+            Ok(done)
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "mark"))]
@@ -141,16 +144,19 @@ impl UpkeepStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "audit"))]
     async fn audit(&self, scope: &Scope, audit: &Audit) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        let row = ensure_one(&mut tx, scope).await?;
-        query(&AUDIT)
-            .bind(row.id)
-            .bind(audit.at.0)
-            .bind(json(audit))
-            .execute(&mut tx)
-            .await
-            .map_err(driver("write an audit row"))?;
-        commit(tx).await
+        self.again(|| async move {
+            let mut tx = self.begin().await?;
+            let row = ensure_one(&mut tx, scope).await?;
+            query(&AUDIT)
+                .bind(row.id)
+                .bind(audit.at.0)
+                .bind(json(audit))
+                .execute(&mut tx)
+                .await
+                .map_err(driver("write an audit row"))?;
+            commit(tx).await
+        })
+        .await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "audited"))]

@@ -8,11 +8,12 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
 
 use super::super::{PostgresOptions, SqlStore};
-use crate::base::Secret;
 use crate::base::testing::server;
-use crate::store::contract::fixtures::{claim, finished, learned, scope};
+use crate::base::{EpisodeId, FactId, Secret, Time};
+use crate::memory::Speaker;
+use crate::store::contract::fixtures::{claim, episode, finished, insert, learned, scope};
 use crate::store::contract::{Opened, contract_suite};
-use crate::store::{LearnOutcome, OutboxStore, ScopeStore, StoreError};
+use crate::store::{EpisodeStore, FactStore, LearnOutcome, OutboxStore, ScopeStore, StoreError};
 
 /// A database of its own, dropped with the value.
 pub(in crate::store::sql) struct Database {
@@ -132,6 +133,37 @@ async fn what_was_cut_off_leaves_nothing_and_the_next_write_works() {
     let (written, ()) = tokio::join!(writing, cutting);
     written.unwrap();
     assert_eq!(store.claim(&claim("me", 10)).await.unwrap().len(), 2);
+}
+
+/// Fails twice of three times, as a transaction does that another one was in the way of; a sequence goes on where the transaction is undone.
+const CROSSED: &str = "
+    CREATE SEQUENCE tries;
+    CREATE FUNCTION crossed() RETURNS trigger LANGUAGE plpgsql AS $$
+        DECLARE n bigint := nextval('tries') % 3;
+        BEGIN
+            IF n > 0 THEN RAISE EXCEPTION 'crossed' USING ERRCODE = CASE n WHEN 1 THEN '40001' ELSE '40P01' END; END IF;
+            RETURN NULL;
+        END $$;
+    CREATE TRIGGER crossed AFTER UPDATE ON scopes FOR EACH ROW EXECUTE FUNCTION crossed()";
+
+/// Issue 8, point 1: who writes by the API need not know of serialisation failures and deadlocks.
+#[tokio::test]
+async fn a_write_that_another_transaction_was_in_the_way_of_is_made_again_and_once() {
+    let Some(database) = Database::fresh().await else { return };
+    let store = connect(&database).await;
+    let mut conn = PgConnection::connect(&database.url()).await.unwrap();
+    sqlx::raw_sql(CROSSED).execute(&mut conn).await.unwrap();
+    let ann = scope("ann");
+    assert_eq!(store.apply(&ann, &[insert(1, "note.a", "x")]).await.unwrap(), 1);
+    assert_eq!(store.history(&ann, FactId(1)).await.unwrap().len(), 1);
+    store.put_episodes(&ann, &[episode(1, Speaker::User, "told")]).await.unwrap();
+    assert!(store.delete_fact(&ann, FactId(1), Time(0)).await.unwrap());
+    assert!(store.delete_episode(&ann, EpisodeId(1), Time(0)).await.unwrap());
+    assert_eq!(store.erase(&ann, Time(0)).await.unwrap().epoch, 1);
+    // It is not tried for ever.
+    sqlx::raw_sql("ALTER SEQUENCE tries INCREMENT 3 RESTART 1").execute(&mut conn).await.unwrap();
+    let error = store.apply(&ann, &[insert(2, "note.a", "x")]).await.unwrap_err();
+    assert!(matches!(error, StoreError::Crossed(_)) && error.is_outage(), "{error}");
 }
 
 /// Whoever has lost a lease cannot commit, however late it comes back.
