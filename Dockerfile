@@ -28,5 +28,7 @@ EXPOSE 8080
 # Mount the config at /etc/backstory/backstory.toml. Without any `[[keys]]` in it the gateway refuses to listen on an
 # address that others can reach, and says so.
 ENV BACKSTORY_CONFIG=/etc/backstory/backstory.toml
+# Where the embedded store is, unless `[store]` says something else.
+ENV XDG_DATA_HOME=/var/lib
 ENTRYPOINT ["backstory"]
-CMD ["serve", "--listen", "0.0.0.0:8080", "--data", "/var/lib/backstory"]
+CMD ["serve", "--listen", "0.0.0.0:8080"]

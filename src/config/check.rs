@@ -26,8 +26,12 @@ pub(super) fn apply(config: &mut Config, overrides: &Overrides, errors: &mut Vec
         }
     }
     if let Some(folder) = &overrides.data {
+        // Whichever won, someone would look for memories in the other one.
+        if !matches!(config.store.url, StoreUrl::Embedded) {
+            let problem = "is the folder of the embedded default, and the file's store.url names another database: leave one of the two out";
+            errors.push(ConfigError::new("--data", Some(quoted(&folder.display().to_string())), problem));
+        }
         config.store.data = Some(folder.clone());
-        config.store.url = StoreUrl::Embedded;
     }
     if let Some(text) = &overrides.upstream {
         apply_upstream(config, text, errors);

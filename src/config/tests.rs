@@ -301,12 +301,18 @@ fn the_command_line_wins_and_is_checked() {
         allow_open: false,
     };
     let config =
-        load_with("[server]\nlisten='127.0.0.1:9'\n[store]\nurl='sqlite:///x'", &MapEnv::default(), &overrides)
-            .unwrap();
+        load_with("[server]\nlisten='127.0.0.1:9'\n[store]\ndata='/x'", &MapEnv::default(), &overrides).unwrap();
     assert_eq!(config.server.listen.port(), 1);
     assert_eq!(config.providers[0].base_url, "http://127.0.0.1:2/v1");
     assert!(matches!(config.store.url, StoreUrl::Embedded));
     assert_eq!(config.data_folder(&MapEnv::default()), Path::new("/d"));
+
+    for url in ["sqlite:///x", "postgres://h/d"] {
+        let both = Overrides { data: Some("/d".into()), ..Overrides::default() };
+        let text = format!("[store]\nurl='{url}'");
+        let error = load_with(&text, &MapEnv::default(), &both).unwrap_err().to_string();
+        assert!(error.contains("--data") && error.contains("store.url"), "{error}");
+    }
 
     let bad = Overrides { listen: Some("here".into()), upstream: Some("there".into()), ..Overrides::default() };
     let error = Config::load_with(None, &MapEnv::default(), &bad).unwrap_err();
