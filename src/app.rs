@@ -278,7 +278,9 @@ impl App {
         }
         // Words find without vectors: that is worth a look, not an alarm.
         if let Some(vectors) = &self.vectors {
-            body["vectors"] = vectors.text().into();
+            // Whoever asks finds out before the job that fills it does.
+            let trouble = self.recall.index_trouble().filter(|_| vectors.failure().is_none());
+            body["vectors"] = trouble.unwrap_or_else(|| vectors.text()).into();
         }
         (status, format!("{body}\n"))
     }

@@ -45,6 +45,8 @@ pub struct Outer {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     patience: Mutex<Patience>,
+    /// What came of the last question, if it was nothing.
+    trouble: Mutex<Option<String>>,
 }
 
 impl fmt::Debug for Outer {
@@ -85,7 +87,15 @@ impl Outer {
     /// Asks `index`; `deadline` is what a recall has altogether.
     #[must_use]
     pub fn new(index: Arc<dyn VectorIndex>, deadline: Duration, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
-        Self { index, serves: RwLock::default(), deadline, clock, metrics, patience: Mutex::default() }
+        Self {
+            index,
+            serves: RwLock::default(),
+            deadline,
+            clock,
+            metrics,
+            patience: Mutex::default(),
+            trouble: Mutex::default(),
+        }
     }
 
     /// Asks this generation from now on.
@@ -107,6 +117,15 @@ impl Outer {
         self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why the last question was not answered; `None` when it was.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
     async fn ask(&self, generation: &str, asking: &Asking<'_>, within: Duration) -> Answer {
         if self.patience().is_out(self.clock.now()) {
             self.metrics.index_searches.inc(IndexOutcome::Skipped);
@@ -122,12 +141,19 @@ impl Outer {
         let found = tokio::time::timeout(within, try_join_all(searches)).instrument(span).await;
         self.metrics.index_search_seconds.observe(begun.elapsed().as_secs_f64());
         let answer = match found {
-            Ok(Ok(hits)) => Ok(hits),
+            Ok(Ok(hits)) => {
+                self.set_trouble(None);
+                Ok(hits)
+            }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "the index cannot be asked; what is in memory is found by words");
+                self.set_trouble(Some(error.to_string()));
                 Err(IndexOutcome::Failed)
             }
-            Err(_) => Err(IndexOutcome::Late),
+            Err(_) => {
+                self.set_trouble(Some(format!("the index did not answer within {} ms", within.as_millis())));
+                Err(IndexOutcome::Late)
+            }
         };
         self.metrics.index_searches.inc(answer.as_ref().map_or_else(|outcome| *outcome, |_| IndexOutcome::Ok));
         self.patience().learn(answer.is_ok(), None, self.clock.now());
@@ -164,6 +190,12 @@ impl Recall {
         self.vectors.are_elsewhere = outer.is_some();
         self.outer = outer;
         self
+    }
+
+    /// Why the index did not answer the last question; `None` when it did, and where there is none.
+    #[must_use]
+    pub fn index_trouble(&self) -> Option<String> {
+        self.outer.as_ref()?.trouble()
     }
 
     /// Asks the index what bears on a question; `None` where there is none, or nothing to ask.

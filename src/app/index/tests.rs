@@ -115,6 +115,7 @@ async fn what_was_erased_is_shown_by_nobody_while_the_index_is_away_and_goes_whe
     until(async || finds(&app, PIER).await).await;
     index.is_away.store(true, Ordering::SeqCst);
     assert_eq!(asked(&app, PIER).await.degraded, Some("index"));
+    assert!(app.readiness().1.contains("as told"), "it is said after one question: {}", app.readiness().1);
     app.store.erase(&ann(), app.clock.now()).await.unwrap();
     app.recall.invalidate(&ann());
     assert!(!finds(&app, PIER).await);
