@@ -259,9 +259,12 @@ impl App {
             (StatusCode::OK, "ready")
         };
         let store = match (&self.degraded, failing) {
-            (Some(reason), _) => reason.as_str(),
-            (None, true) => "the store cannot be written; exchanges and what they used wait in memory",
-            (None, false) => "ok",
+            (Some(reason), _) => reason.clone(),
+            (None, true) => {
+                let why = self.outbox.why_failing().map(|why| format!(" ({why})")).unwrap_or_default();
+                format!("the store cannot be written{why}; exchanges and what they used wait in memory")
+            }
+            (None, false) => "ok".to_owned(),
         };
         let mut body = serde_json::json!({
             "status": state, "store": store, "version": env!("CARGO_PKG_VERSION"), "config_generation": self.generation,

@@ -17,8 +17,8 @@ mod tests;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -104,6 +104,8 @@ struct Shared {
     in_hand: AtomicU64,
     queued_bytes: AtomicU64,
     failing_since: AtomicI64,
+    /// What the store said to the last try; empty while it works.
+    why: Mutex<String>,
     /// Whether it failed again when it was tried again: then nobody is kept waiting for it.
     keeps_failing: AtomicBool,
     backlog_full: AtomicBool,
@@ -145,6 +147,7 @@ pub fn outbox(
         in_hand: AtomicU64::new(0),
         queued_bytes: AtomicU64::new(0),
         failing_since: AtomicI64::new(NOT_FAILING),
+        why: Mutex::default(),
         keeps_failing: AtomicBool::new(false),
         backlog_full: AtomicBool::new(false),
         appended: AtomicU64::new(0),
@@ -191,6 +194,13 @@ impl Outbox {
             backlog_full: shared.backlog_full.load(Ordering::Relaxed),
             released_total: shared.released.load(Ordering::Relaxed),
         }
+    }
+
+    /// Why the store cannot be written, as it says itself; `None` while it can.
+    #[must_use]
+    pub fn why_failing(&self) -> Option<String> {
+        let why = self.shared.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (!why.is_empty()).then_some(why)
     }
 
     /// Is notified after each committed group of which something waits; for the one worker that waits for work.
@@ -251,6 +261,10 @@ impl Future for Committed {
 }
 
 impl Shared {
+    fn set_why(&self, why: String) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
     /// Tells who waits for an exchange that it is not durable yet.
     fn release(&self, done: oneshot::Sender<Result<(), NotCommitted>>) {
         self.released.fetch_add(1, Ordering::Relaxed);

@@ -181,7 +181,7 @@ impl Writer {
             self.note_failure(&error, failures);
             if self.gives_up(&error, failures) {
                 // The exchange's fault, or the end: no outage that an operator should wait for.
-                self.works();
+                self.end_of_failing();
                 return false;
             }
             if failures > 1 && error.is_outage() {
@@ -192,9 +192,21 @@ impl Writer {
         }
     }
 
+    /// The store took what it was given.
     fn works(&self) {
-        self.shared.failing_since.store(NOT_FAILING, Ordering::Relaxed);
+        if self.end_of_failing() {
+            tracing::info!("the outbox can be written again; what waited in memory is stored");
+        }
+    }
+
+    /// Whether it was failing until now.
+    fn end_of_failing(&self) -> bool {
         self.shared.keeps_failing.store(false, Ordering::Relaxed);
+        let failed = self.shared.failing_since.swap(NOT_FAILING, Ordering::Relaxed) != NOT_FAILING;
+        if failed {
+            self.shared.set_why(String::new());
+        }
+        failed
     }
 
     fn gives_up(&self, error: &StoreError, failures: u32) -> bool {
@@ -204,6 +216,7 @@ impl Writer {
     fn note_failure(&self, error: &StoreError, failures: u32) {
         let now = self.clock.now().0;
         let first = self.shared.failing_since.compare_exchange(NOT_FAILING, now, Ordering::Relaxed, Ordering::Relaxed);
+        self.shared.set_why(error.to_string());
         // Once per outage, not once per try.
         if first.is_ok() || failures == 1 {
             tracing::error!(%error, "the outbox cannot be written; it is tried again");
