@@ -1,12 +1,14 @@
 //! Builds stores, services and tasks from the configuration: the only place that wires.
 
 mod ask;
+mod base;
 mod build;
 mod embed;
 mod export;
 mod index;
 mod keep;
 mod keys;
+mod late;
 mod learn;
 mod limits;
 mod records;
@@ -40,6 +42,8 @@ pub use routing::provider;
 pub(crate) use shared::options as redis_options;
 
 use ask::OwnModels;
+use base::Base;
+use late::Closed;
 use reload::Reloads;
 use routing::Providers;
 
@@ -151,7 +155,7 @@ pub struct App {
     /// Makes names that are no secrets of those that are.
     salt: [u8; 32],
     /// Why there is no memory, when the store could not be opened.
-    degraded: Option<String>,
+    closed: Option<Arc<Closed>>,
 }
 
 /// What the listeners show to those who connect; `None` = plain HTTP.
@@ -204,7 +208,7 @@ impl App {
     /// Where finished exchanges go. `None` when the store could not be opened: no reply waits for what cannot be kept.
     #[must_use]
     pub fn recording(&self) -> Option<Outbox> {
-        self.degraded.is_none().then(|| self.outbox.clone())
+        self.closed.is_none().then(|| self.outbox.clone())
     }
 
     /// Tells the other replicas of a change that this one made.
@@ -252,14 +256,17 @@ impl App {
         let failing = self.outbox.health().failing_since.is_some() || self.books_fail();
         let (status, state) = if self.stop.is_cancelled() {
             (StatusCode::SERVICE_UNAVAILABLE, "stopping")
-        } else if self.degraded.is_some() || failing || self.shared.as_ref().is_some_and(|shared| !shared.is_up()) {
+        } else if self.closed.as_ref().is_some_and(|closed| closed.is_awaited()) {
+            // Others may have what this replica never had. It answers all the same, without memory.
+            (StatusCode::SERVICE_UNAVAILABLE, "waiting")
+        } else if self.closed.is_some() || failing || self.shared.as_ref().is_some_and(|shared| !shared.is_up()) {
             // Requests pass, without memory or with limits of this replica alone: that is worth an alarm, not an outage.
             (StatusCode::OK, "degraded")
         } else {
             (StatusCode::OK, "ready")
         };
-        let store = match (&self.degraded, failing) {
-            (Some(reason), _) => reason.clone(),
+        let store = match (&self.closed, failing) {
+            (Some(closed), _) => closed.reason(),
             (None, true) => {
                 let why = self.outbox.why_failing().map(|why| format!(" ({why})")).unwrap_or_default();
                 format!("the store cannot be written{why}; exchanges and what they used wait in memory")
@@ -291,7 +298,7 @@ impl App {
     /// Brings the gauges up to date that are read, not counted.
     pub async fn observe(&self) {
         let health = self.outbox.health();
-        self.metrics.set_store_degraded(self.degraded.is_some() || health.failing_since.is_some() || self.books_fail());
+        self.metrics.set_store_degraded(self.closed.is_some() || health.failing_since.is_some() || self.books_fail());
         raise_to(&self.metrics.outbox_appended, health.appended_total);
         raise_to(&self.metrics.outbox_failed, health.failed_total);
         raise_to(&self.metrics.outbox_refused, health.refused_total);

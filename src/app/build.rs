@@ -3,27 +3,25 @@
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::ask::{OwnModels, asker};
-use super::embed::{ceiling, embedder_of};
+use super::embed::ceiling;
 use super::index::{index_of, outside};
 use super::keep::{Forgets, Tuned, keep_subjects};
 use super::keys::{keys, note_used_keys, stored_principal};
+use super::late::Closed;
 use super::learn::{Cached, decide};
 use super::limits::limits;
-use super::records::{name_of_records, open_patiently};
-use super::routing::{providers, routes, timeouts};
+use super::records::{Opened, fresh_salt, open};
+use super::routing::{routes, timeouts};
 use super::seat::Seat;
 use super::shared::{Caches, shared};
 use super::summaries::Bridge;
 use super::vectors::{VectorParts, vectors};
 use super::windows::Model;
-use super::{App, Identities, Settings};
+use super::{App, Base, Settings};
 use crate::access::{StoredKeys, Subjects, keep_budgets};
 use crate::base::{Clock, Random};
-use crate::certificates::Identity;
 use crate::config::{self, Config, Env, VectorsEngine};
 use crate::context::{Digests, Overflow, Policies, Policy, PolicyChanges, Profile, Trails};
 use crate::embed::{Embed, WordsAlone};
@@ -37,13 +35,10 @@ use crate::memory::redact::redact_turn;
 use crate::recall::{Knowledge, Recall, RecallConfig, Reranker};
 use crate::shared::OpenError;
 use crate::states::States;
-use crate::store::{Store, StoreError, StoredKey, Unreachable, VectorIndex};
+use crate::store::{Store, StoredKey, Unreachable, VectorIndex};
 use crate::telemetry::{AskPurpose, Metrics};
-use crate::tokens::Counter;
 use crate::upstream::{self, Learned, Passthrough, RerankKind, Reranking, Route, Services, keep};
 
-/// Token counts that are kept, in bytes.
-const COUNT_CACHE_BYTES: usize = 16 * 1024 * 1024;
 /// Digests that are kept, in bytes.
 const DIGEST_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// Of the last request of each conversation, hashes and counts that are kept, in bytes.
@@ -104,8 +99,8 @@ pub struct Parts {
 
 /// Opens the store, starts the background tasks, and wires everything.
 ///
-/// A store that cannot be opened (locked, corrupt, of a newer version) does not keep the gateway from serving: it then passes requests without memory, and
-/// says so in the log, in `/readyz` and in each reply.
+/// A store that cannot be opened (away, locked, corrupt, of a newer version) does not keep the gateway from serving: it then passes requests without memory,
+/// and says so in the log, in `/readyz` and in each reply. Whoever runs [`reload::start`](super::reload::start) goes over to the store when it can be opened.
 ///
 /// # Errors
 /// See [`BuildError`].
@@ -124,30 +119,40 @@ pub(super) async fn build_with(
     parts: Parts,
     index: Option<Arc<dyn VectorIndex>>,
 ) -> Result<Arc<App>, BuildError> {
-    let Parts { clock, random } = parts;
-    let (tracker, stop, halt) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
-    let metrics = Arc::new(Metrics::new());
-    let providers = Arc::new(providers(config)?);
-    let mut own_models = OwnModels::default();
-    let seated = embedder_of(&config.embeddings, &providers, (&clock, &random), &metrics, &tracker).await?;
-    let embedder = seated.map(|(embedder, seat)| {
-        own_models.embed = seat;
-        embedder
-    });
+    let base = Base::new(config, parts).await?;
+    if let Some(folder) = config.embedded_folder(env) {
+        std::fs::create_dir_all(&folder)
+            .map_err(|source| BuildError::Folder { folder: folder.display().to_string(), source })?;
+    }
+    let opened = open(config, env, &*base.random).await.map_err(|error| Closed::by(&error, config, env));
+    wire(config, base, opened, index).await
+}
 
-    let (store, degraded) = open_store(config, env).await?;
-    let fresh = std::array::from_fn(|_| random.next_u64() as u8);
-    let salt = match store.shared_secret("tenant-salt", &fresh).await {
-        Ok(salt) => salt,
-        Err(_) => fresh,
+/// Starts the background tasks over a store, or without one, and wires everything.
+pub(super) async fn wire(
+    config: &Config,
+    base: Base,
+    opened: Result<Opened, Closed>,
+    index: Option<Arc<dyn VectorIndex>>,
+) -> Result<Arc<App>, BuildError> {
+    let Base { clock, random, tracker, stop, halt, metrics, providers, embedder, counter, .. } = base;
+    let mut own_models = OwnModels { embed: base.embed_seat, ..OwnModels::default() };
+    let (store, salt, closed): (Arc<dyn Store>, _, _) = match opened {
+        Ok(Opened { store, salt }) => {
+            if let Err(error) = store.say_served().await {
+                tracing::warn!(%error, "`backstory migrate` is not kept from copying into this database again");
+            }
+            (Arc::new(store), salt, None)
+        }
+        Err(closed) => (Arc::new(Unreachable::new(closed.reason())), fresh_salt(&*random), Some(Arc::new(closed))),
     };
     let schemas = Arc::new(config.memory.schemas());
     // Without the store nobody knows what replicas know of each other.
-    let shared = if degraded.is_none() { shared(config, salt, &clock, &random, &metrics).await? } else { None };
+    let shared = if closed.is_none() { shared(config, salt, &clock, &random, &metrics).await? } else { None };
     let has_replicas = config.has_replicas();
     let source = Tuned { store: Arc::clone(&store), schemas: Arc::clone(&schemas), has_replicas };
     let reranker = reranker(config, &metrics)?;
-    let outside = index.filter(|_| degraded.is_none()).map(|index| outside(index, config, &clock, &metrics));
+    let outside = index.filter(|_| closed.is_none()).map(|index| outside(index, config, &clock, &metrics));
     let recall = Recall::from_source(Arc::new(source), recall_config(config)).reranked_by(reranker.clone());
     let recall = Arc::new(recall.through(outside.as_ref().map(|outside| Arc::clone(&outside.asks))));
     let knowledge = Knowledge::new(Arc::clone(&store), recall_config(config), Arc::clone(&clock));
@@ -173,12 +178,12 @@ pub(super) async fn build_with(
         halt.clone(),
     );
     // Without a store, or where they are not wanted, there are no books: what was used is in the metrics only.
-    let journal = (degraded.is_none() && config.store.usage_days > 0)
+    let journal = (closed.is_none() && config.store.usage_days > 0)
         .then(|| journal(Arc::clone(&store) as Arc<_>, JournalConfig::default(), &tracker, halt.clone()));
     let learned = learner.counters();
     let owner = format!("{:016x}", random.next_u64());
     let mut learner: Arc<dyn Learner> = learner;
-    let model = config.extract.model.as_ref().filter(|_| degraded.is_none());
+    let model = config.extract.model.as_ref().filter(|_| closed.is_none());
     if let Some(model) = model
         && let Some(ask) = asker(model, &providers, AskPurpose::Extract, &clock, &metrics)
     {
@@ -228,10 +233,10 @@ pub(super) async fn build_with(
             ..SweepConfig::default()
         },
     ));
-    if degraded.is_none() && learns {
+    if closed.is_none() && learns {
         tracker.spawn(worker.run(halt.clone()));
     }
-    if degraded.is_none() {
+    if closed.is_none() {
         tracker.spawn(Arc::clone(&sweep).run(halt.clone()));
         tracker.spawn(keep_subjects(Arc::clone(&subjects), Arc::clone(&store), Arc::clone(&clock), halt.clone()));
     }
@@ -240,7 +245,7 @@ pub(super) async fn build_with(
     let mut vector_status = None;
     // An index finds by words as well, so that it is filled where nobody embeds, too.
     let words_alone = outside.as_ref().map(|_| Arc::new(WordsAlone::default()) as Arc<dyn Embed>);
-    if let Some(making) = embedder.as_ref().or(words_alone.as_ref()).filter(|_| degraded.is_none()) {
+    if let Some(making) = embedder.as_ref().or(words_alone.as_ref()).filter(|_| closed.is_none()) {
         let parts = VectorParts {
             store: &store,
             recall: &recall,
@@ -260,22 +265,16 @@ pub(super) async fn build_with(
         let read = Box::new(|key: &StoredKey| stored_principal(key));
         Arc::new(StoredKeys::new(Arc::clone(&store), read, Arc::clone(&clock)))
     });
-    if let Some(keys) = stored_keys.clone().filter(|_| degraded.is_none()) {
+    if let Some(keys) = stored_keys.clone().filter(|_| closed.is_none()) {
         tracker.spawn(note_used_keys(keys, halt.clone()));
     }
 
     let limits = limits(config, salt, &store, shared.as_ref(), &metrics);
-    if degraded.is_none() {
+    if closed.is_none() {
         tracker.spawn(keep_budgets(Arc::clone(&limits), Arc::clone(&clock), halt.clone()));
     }
 
-    let routes = Arc::new(routes(config, &providers, None));
-    let counter = Arc::new(Counter::new(COUNT_CACHE_BYTES));
-    // The vocabularies take a moment to load, which the first request should not have to wait for.
-    tracker.spawn_blocking({
-        let counter = Arc::clone(&counter);
-        move || counter.warm_up()
-    });
+    let routes = Arc::new(routes(config, &providers, base.routes.as_deref()));
     let (timeouts, retry) = (timeouts(config), config.retry.clone());
     let digests = Arc::new(Digests::new(DIGEST_CACHE_BYTES));
     let trails = Arc::new(Trails::new(TRAIL_CACHE_BYTES));
@@ -305,12 +304,12 @@ pub(super) async fn build_with(
         };
         shared.start(Arc::new(caches), &tracker, &halt);
     }
-    let bridge = bridge(summaries.as_ref(), &digests, &clock, config, degraded.is_none());
+    let bridge = bridge(summaries.as_ref(), &digests, &clock, config, closed.is_none());
     metrics.targets.declare(routes.targets().map(|target| target.label.as_str()));
     metrics.books.declare(routes.targets().map(|target| target.label.as_str()));
     metrics.gen_ai.declare(routes.targets().map(|target| target.label.as_str()));
     let learned_of_targets = Learned::new(Arc::clone(&metrics.targets));
-    if degraded.is_none() {
+    if closed.is_none() {
         if let Err(error) = learned_of_targets.load(&*store).await {
             tracing::warn!(%error, "what was learned of targets cannot be read; it is learned anew");
         }
@@ -325,15 +324,11 @@ pub(super) async fn build_with(
         metrics: Arc::clone(&metrics),
     };
     let upstream = Route::new(Arc::clone(&routes), services.clone(), timeouts, retry);
-    let identities = Identities {
-        data: config.server.tls.clone().map(Identity::new),
-        admin: config.server.tls_of_admin().cloned().map(Identity::new),
-    };
     Ok(Arc::new(App {
-        generation: 1,
-        identities,
+        generation: base.generation,
+        identities: base.identities,
         own_models: Arc::new(own_models),
-        reloads: Arc::default(),
+        reloads: base.reloads,
         providers,
         services,
         salt,
@@ -343,8 +338,8 @@ pub(super) async fn build_with(
         admin_key: config.admin.key.as_ref().map(|key| config::Key::hash(key.expose())),
         limits,
         subjects,
-        permits: Arc::new(Semaphore::new(admits(config.server.max_concurrency))),
-        profiling: Arc::new(Semaphore::new(1)),
+        permits: base.permits,
+        profiling: base.profiling,
         settings: settings(config),
         config: Arc::new(config.clone()),
         clock,
@@ -376,7 +371,7 @@ pub(super) async fn build_with(
         model_cap: config.extract.max_tokens_per_day,
         worker: worker_counters,
         learner: learned,
-        degraded,
+        closed,
     }))
 }
 
@@ -423,37 +418,6 @@ pub(super) fn bridge(
 fn learns_at_once(config: &Config) -> bool {
     let extract = &config.extract;
     extract.rules && extract.model.is_none() && extract.keep_exchanges_days == 0
-}
-
-async fn open_store(config: &Config, env: &dyn Env) -> Result<(Arc<dyn Store>, Option<String>), BuildError> {
-    if let Some(folder) = config.embedded_folder(env) {
-        std::fs::create_dir_all(&folder)
-            .map_err(|source| BuildError::Folder { folder: folder.display().to_string(), source })?;
-    }
-    match open_patiently(config, env).await {
-        Ok(store) => {
-            if let Err(error) = store.say_served().await {
-                tracing::warn!(%error, "`backstory migrate` is not kept from copying into this database again");
-            }
-            Ok((Arc::new(store), None))
-        }
-        Err(error) => {
-            let reason = reason_of(&error);
-            tracing::error!(
-                database = name_of_records(config, env),
-                reason,
-                "the memory store cannot be opened: requests pass WITHOUT memory until it is repaired and the gateway restarted"
-            );
-            Ok((Arc::new(Unreachable::new(reason.clone())), Some(reason)))
-        }
-    }
-}
-
-fn reason_of(error: &StoreError) -> String {
-    match error {
-        StoreError::Driver { doing, source } => format!("{doing}: {source}"),
-        other => other.to_string(),
-    }
 }
 
 fn reranker(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Reranker>, BuildError> {

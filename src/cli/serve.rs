@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use super::{ConfigArgs, asked_to_stop, complain, say};
 use crate::app::reload::{self, Why};
-use crate::app::{App, Exporting, Parts, build, export};
+use crate::app::{App, Exporting, Parts, build, export, name_of_records};
 use crate::base::{SystemClock, SystemRandom};
 use crate::certificates::Identity;
 use crate::config::{Config, Env, SystemEnv};
@@ -211,7 +211,6 @@ fn banner(config: &Config, address: &str) -> String {
             format!("{n} {keys}; who a request is about follows the key's subject_from")
         }
     };
-    let database = config.database(&SystemEnv);
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     format!(
         "backstory {} listening on {scheme}://{address}\n\
@@ -220,7 +219,7 @@ fn banner(config: &Config, address: &str) -> String {
          users:    {who}\n\
          in your app, change one line:  base_url = \"{scheme}://{address}/v1\"",
         env!("CARGO_PKG_VERSION"),
-        database.display(),
+        name_of_records(config, &SystemEnv),
     )
 }
 
@@ -237,5 +236,7 @@ mod tests {
         let said = |store: &str| banner(&parsed(&format!("{store}{keys}")).unwrap(), "127.0.0.1:1");
         assert!(said("[store]\ndata = '/d'\n").contains("kept in /d/backstory.db\n"));
         assert!(said("[store]\nurl = 'sqlite:///var/own.db'\n").contains("kept in /var/own.db\n"));
+        let server = said("[store]\nurl = 'postgres://me:secret@db.internal/memories'\n");
+        assert!(server.contains("kept in postgres://db.internal/memories\n") && !server.contains("secret"), "{server}");
     }
 }

@@ -38,7 +38,7 @@ impl App {
         }
         let timeouts = timeouts(&config);
         let services = crate::upstream::Services {
-            summaries: bridge(self.summaries.as_ref(), &self.digests, &self.clock, &config, self.degraded.is_none()),
+            summaries: bridge(self.summaries.as_ref(), &self.digests, &self.clock, &config, self.closed.is_none()),
             ..self.services.clone()
         };
         Ok(Arc::new(Self {
@@ -90,7 +90,7 @@ impl App {
             worker: Arc::clone(&self.worker),
             learner: Arc::clone(&self.learner),
             salt: self.salt,
-            degraded: self.degraded.clone(),
+            closed: self.closed.clone(),
         }))
     }
 

@@ -3,6 +3,8 @@
 //! `load` reads the file with everything that it names and checks it whole; what has a mistake is refused, and the last good one stays in
 //! force. `App::under` (`again.rs`) builds what the next requests meet. Who asks for it: a signal, the admin API, or a file that changed
 //! (`watch`). Requests that run keep what they began with.
+//!
+//! It is the same when a store that could not be opened at the start is there (`late`): the process goes over to it.
 
 mod again;
 mod load;
@@ -21,6 +23,7 @@ use load::{Loaded, load};
 use watch::Watch;
 
 use super::App;
+use super::records::Opened;
 use crate::base::Time;
 use crate::certificates::{EXPIRY_WARNING, Pair};
 use crate::config::Config;
@@ -69,8 +72,17 @@ pub fn start(app: &Arc<App>, source: Source, follow: impl Fn(&Arc<App>) + Send +
     }
     app.note_config(None);
     let begun = Config::clone(&app.config);
+    let (comes, store) = oneshot::channel();
+    if let Some(closed) = app.closed.clone() {
+        let (waits, env) = (Arc::clone(app), Arc::clone(&source.env));
+        let waiting = async move {
+            // Nobody takes it at the end of the process.
+            let _ = comes.send(waits.store_comes(&closed, &*env).await);
+        };
+        app.tracker.spawn(app.stop.clone().run_until_cancelled_owned(waiting));
+    }
     let reloader = Reloader { app: Arc::clone(app), begun, source, follow: Box::new(follow), watch: Watch::default() };
-    app.tracker.spawn(app.stop.clone().run_until_cancelled_owned(reloader.run(wishes)));
+    app.tracker.spawn(app.stop.clone().run_until_cancelled_owned(reloader.run(wishes, store)));
 }
 
 struct Reloader {
@@ -83,7 +95,8 @@ struct Reloader {
 }
 
 impl Reloader {
-    async fn run(mut self, mut wishes: mpsc::Receiver<Wish>) {
+    async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, mut store: oneshot::Receiver<Opened>) {
+        let mut waits = self.app.closed.is_some();
         self.watch.begin(&self.source).await;
         let mut certificates = tokio::time::interval(LOOK_AT_CERTIFICATES);
         loop {
@@ -99,8 +112,26 @@ impl Reloader {
                         self.reload(Why::File).await;
                     }
                 }
+                opened = &mut store, if waits => {
+                    waits = false;
+                    if let Ok(opened) = opened {
+                        self.go_over(opened).await;
+                    }
+                }
                 _ = certificates.tick() => self.look_at_certificates(),
             }
+        }
+    }
+
+    /// Has everybody go over to a store that is there now.
+    async fn go_over(&mut self, opened: Opened) {
+        match self.app.over(opened).await {
+            Ok(app) => {
+                (self.follow)(&app);
+                self.app = app;
+                tracing::info!("the memory store is there: requests have memory from now on");
+            }
+            Err(error) => self.app.cannot_go_over(&error),
         }
     }
 
