@@ -47,6 +47,7 @@ mod routing_attempts;
 mod routing_faults;
 mod routing_late;
 mod routing_targets;
+mod store_faults;
 mod stream;
 mod support;
 mod tls;

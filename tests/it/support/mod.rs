@@ -10,6 +10,7 @@ pub(crate) mod fake;
 pub(crate) mod live;
 pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod postgres;
 pub(crate) mod raw;
 pub(crate) mod redis;
 pub(crate) mod responses;

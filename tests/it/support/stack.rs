@@ -182,8 +182,9 @@ impl Builder {
             env.set(&name, &mock.base_url());
             upstreams.push(mock);
         }
+        let data = if self.store.contains("url =") { "" } else { "data = \"${DATA}\"" };
         let text = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[store]\ndata = \"${{DATA}}\"\nacknowledge_wait_ms = {}\n{}\n[recall]\n{}\n{}\n{}\n{}",
+            "[server]\nlisten = \"127.0.0.1:0\"\n{}\n[store]\n{data}\nacknowledge_wait_ms = {}\n{}\n[recall]\n{}\n{}\n{}\n{}",
             self.server,
             self.acknowledge_wait.as_millis(),
             self.store,
