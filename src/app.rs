@@ -329,6 +329,7 @@ impl App {
         windows::observe(&*self.store, self.model_cap, &*self.clock, &self.metrics).await;
         let swept = self.sweep.counters();
         self.metrics.swept.raise_to(Swept::Row, swept.rows.load(Ordering::Relaxed));
+        self.metrics.swept.raise_to(Swept::Part, swept.parts.load(Ordering::Relaxed));
         raise_to(&self.metrics.sweep_rounds, swept.rounds.load(Ordering::Relaxed));
         match self.store.depth().await {
             Ok(depth) => {

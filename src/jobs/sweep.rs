@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::base::{Clock, EpisodeId, FactId, Random, Time};
 use crate::memory::forget::{ForgetRules, Gist, Gists, KEEP_MILLIS, plan_episodes, plan_facts};
 use crate::memory::{EpisodeStatus, Fact, Scope};
-use crate::store::{EpisodeFilter, FactFilter, Forgetting, Forgotten, Page, Store, StoreError};
+use crate::store::{Aging, EpisodeFilter, FactFilter, Forgetting, Forgotten, Page, Store, StoreError};
 
 /// Names where the sweep stands.
 const MARK: &str = "sweep";
@@ -39,7 +39,7 @@ pub struct SweepConfig {
     pub changes: usize,
     /// From the beginning of one round to that of the next.
     pub round: Duration,
-    /// How long exchange records are kept, in days.
+    /// How long exchange records are kept, in days; where a database drops them in parts, up to a twelfth longer. So are the next.
     pub trace_days: u32,
     /// How long it is kept what exchanges used, in days; 0 = nothing is booked, and what was is kept.
     pub usage_days: u32,
@@ -76,6 +76,8 @@ pub trait SweepHost: Send + Sync {
 pub struct SweepCounters {
     /// Rows that ran out.
     pub rows: AtomicU64,
+    /// Parts of tables that went as a whole.
+    pub parts: AtomicU64,
     /// Rounds over all scopes that were ended.
     pub rounds: AtomicU64,
     /// Scopes that were written by someone else while the sweep was thinking: left for the next round.
@@ -133,6 +135,8 @@ impl Sweep {
 
     /// Sweeps now and then until it is told to stop.
     pub async fn run(self: Arc<Self>, halt: CancellationToken) {
+        // What comes now wants a part to be in.
+        self.divide().await;
         loop {
             tokio::select! {
                 () = tokio::time::sleep(self.config.every) => {}
@@ -149,6 +153,7 @@ impl Sweep {
     /// # Errors
     /// The store cannot be read or written; what was done before is done.
     pub async fn step(&self, halt: &CancellationToken) -> Result<(), StoreError> {
+        self.divide().await;
         let now = self.clock.now();
         let trace_before = now.plus_seconds(-i64::from(self.config.trace_days) * 24 * 3600);
         let mut rows = self.store.sweep(now, trace_before, self.config.rows).await?;
@@ -193,6 +198,23 @@ impl Sweep {
         }
         let text = serde_json::to_string(&round).expect("plain numbers");
         self.store.set_mark(MARK, &text).await
+    }
+
+    /// Sees to the parts of tables. What cannot be done now is done with the next piece of work: rows are stored without it.
+    async fn divide(&self) {
+        // Rows of books that are not kept any more stay as they are.
+        let usage = (self.config.usage_days > 0).then_some((Aging::Usage, self.config.usage_days));
+        for (what, days) in [(Aging::Shown, self.config.trace_days)].into_iter().chain(usage) {
+            match self.store.divide(what, days).await {
+                Ok(gone) => {
+                    self.counters.parts.fetch_add(gone.parts, Ordering::Relaxed);
+                    self.counters.rows.fetch_add(gone.rows, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, ?what, "could not see to the parts of a table; trying again later")
+                }
+            }
+        }
     }
 
     async fn round(&self) -> Result<Round, StoreError> {

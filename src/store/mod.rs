@@ -38,7 +38,7 @@ pub use types::{
     TargetRecord, TurnState,
 };
 pub use unreachable::Unreachable;
-pub use upkeep::{Audit, Audited, Change, Changed, Forgetting, Forgotten, SubjectUse};
+pub use upkeep::{Aging, Audit, Audited, Change, Changed, Divided, Forgetting, Forgotten, SubjectUse};
 pub use usage::{
     UsageBy, UsageGroup, UsageOutcome, UsageQuery, UsageRow, UsageStore, UsageSums, UsageTimes, UsageTokens,
 };
@@ -332,6 +332,10 @@ pub trait UpkeepStore: Send + Sync {
     /// # Errors
     /// [`StoreError::Conflict`] when the scope has another revision than `forgetting.revision`; then nothing is done.
     async fn forget(&self, scope: &Scope, forgetting: &Forgetting) -> Result<Forgotten, StoreError>;
+
+    /// Sees to the parts of a table whose rows are kept for so many days, where the database divides it by time: makes room for what comes, and
+    /// drops one part that is over. Rows that are in no part go by `sweep` and `sweep_usage`.
+    async fn divide(&self, what: Aging, days: u32) -> Result<Divided, StoreError>;
 
     /// Reads where a job stands.
     async fn mark(&self, name: &str) -> Result<Option<String>, StoreError>;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    Audit, Audited, Change, ChangeStore, Claim, Claimed, Cut, Depth, EpisodeFilter, EpisodeStore, Erased,
-    ExchangeStore, FactFilter, FactStore, Finished, Forgetting, Forgotten, HandedOut, JobFailure, KeyHash, KeyStore,
-    LearnOutcome, Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Settled, Shown,
-    StateKey, StateStore, StoreError, StoredKey, SubjectUse, TargetRecord, TargetStore, TurnState, UpkeepStore,
+    Aging, Audit, Audited, Change, ChangeStore, Claim, Claimed, Cut, Depth, Divided, EpisodeFilter, EpisodeStore,
+    Erased, ExchangeStore, FactFilter, FactStore, Finished, Forgetting, Forgotten, HandedOut, JobFailure, KeyHash,
+    KeyStore, LearnOutcome, Learned, OutboxStore, Page, Proposal, ProposalStatus, ScopeState, ScopeStore, Settled,
+    Shown, StateKey, StateStore, StoreError, StoredKey, SubjectUse, TargetRecord, TargetStore, TurnState, UpkeepStore,
 };
 use super::{BudgetStore, BudgetTotal, BudgetUse};
 use super::{
@@ -305,6 +305,10 @@ impl UpkeepStore for Unreachable {
     }
 
     async fn forget(&self, _: &Scope, _: &Forgetting) -> Result<Forgotten, StoreError> {
+        self.unavailable()
+    }
+
+    async fn divide(&self, _: Aging, _: u32) -> Result<Divided, StoreError> {
         self.unavailable()
     }
 

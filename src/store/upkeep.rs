@@ -122,3 +122,21 @@ pub struct SubjectUse {
     /// Conversations.
     pub begun: u64,
 }
+
+/// What every exchange leaves, and is kept for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aging {
+    /// What was shown for it.
+    Shown,
+    /// What it used.
+    Usage,
+}
+
+/// What of a table went as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Divided {
+    /// Parts.
+    pub parts: u64,
+    /// Their rows, as the server estimates them.
+    pub rows: u64,
+}

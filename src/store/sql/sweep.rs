@@ -1,9 +1,11 @@
 //! Drops what has run out, a bounded number of rows at a time.
 
+use std::slice;
+
 use super::SqlStore;
 use super::error::driver;
-use super::query::query;
-use super::text::Sql;
+use super::query::{Value, query};
+use super::text::{Dialect, Sql};
 use crate::base::Time;
 use crate::store::StoreError;
 
@@ -22,6 +24,18 @@ static EXCHANGES: Sql = Sql::new(
     "
     DELETE FROM exchanges WHERE rowid IN (SELECT rowid FROM exchanges WHERE at < ?1 LIMIT ?2)",
 );
+
+/// What is in parts goes with them; these are before and beyond all parts.
+static OUTER_EXCHANGES: [Sql; 2] = [
+    Sql::new(
+        "
+    DELETE FROM exchanges_before WHERE rowid IN (SELECT rowid FROM exchanges_before WHERE at < ?1 LIMIT ?2)",
+    ),
+    Sql::new(
+        "
+    DELETE FROM exchanges_beyond WHERE rowid IN (SELECT rowid FROM exchanges_beyond WHERE at < ?1 LIMIT ?2)",
+    ),
+];
 
 /// Only what changed no fact: the others are part of a fact's history and go with it.
 static PROPOSALS: Sql = Sql::new(
@@ -53,23 +67,36 @@ const WINDOW_SECONDS: i64 = 30 * 24 * 3600;
 
 impl SqlStore {
     pub(super) async fn sweep_rows(&self, now: Time, trace_before: Time, max_rows: u32) -> Result<u64, StoreError> {
-        let steps = [
-            (&STATES, now),
-            (&DIGESTS, now),
-            (&EXCHANGES, trace_before),
-            (&PROPOSALS, trace_before),
-            (&DEAD_LETTERS, trace_before),
-            (&WINDOW_TURNS, now.plus_seconds(-WINDOW_SECONDS)),
-            (&WINDOWS, now.plus_seconds(-WINDOW_SECONDS)),
-        ];
+        let exchanges = match self.write.dialect() {
+            Dialect::Sqlite => slice::from_ref(&EXCHANGES),
+            Dialect::Postgres => &OUTER_EXCHANGES[..],
+        };
+        let steps = [(&STATES, now), (&DIGESTS, now)]
+            .into_iter()
+            .chain(exchanges.iter().map(|sql| (sql, trace_before)))
+            .chain([
+                (&PROPOSALS, trace_before),
+                (&DEAD_LETTERS, trace_before),
+                (&WINDOW_TURNS, now.plus_seconds(-WINDOW_SECONDS)),
+                (&WINDOWS, now.plus_seconds(-WINDOW_SECONDS)),
+            ]);
+        self.sweep_pieces(steps.map(|(sql, before)| (sql, before.0.into())), max_rows).await
+    }
+
+    /// Runs statements that delete what is below a value, `max_rows` rows in all; returns how many went.
+    pub(super) async fn sweep_pieces(
+        &self,
+        steps: impl Iterator<Item = (&'static Sql, Value)>,
+        max_rows: u32,
+    ) -> Result<u64, StoreError> {
         let mut left = u64::from(max_rows);
-        for (sql, before) in steps {
+        for (sql, below) in steps {
             if left == 0 {
                 break;
             }
             // One statement, one transaction: the writer is free for others in between.
             let done = query(sql)
-                .bind(before.0)
+                .bind(below)
                 .bind(u32::try_from(left).unwrap_or(u32::MAX))
                 .execute(&self.write)
                 .await

@@ -4,16 +4,17 @@ use async_trait::async_trait;
 use tracing::instrument;
 
 use super::error::driver;
+use super::postgres::divide;
 use super::query::{query, query_as, query_scalar};
 use super::row::{hex, json, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
-use super::session::Tx;
+use super::session::{Pool, Tx};
 use super::text::Sql;
 use super::write::{StoredFacts, Writes, execute};
 use super::{SqlStore, commit, tombstone};
 use crate::base::Time;
 use crate::memory::Scope;
-use crate::store::{Audit, Audited, Forgetting, Forgotten, StoreError, SubjectUse, UpkeepStore};
+use crate::store::{Aging, Audit, Audited, Divided, Forgetting, Forgotten, StoreError, SubjectUse, UpkeepStore};
 
 static COUNT_EPISODES: Sql = Sql::new("SELECT count(*) FROM episodes WHERE status = 'active'");
 
@@ -129,6 +130,14 @@ impl UpkeepStore for SqlStore {
             Ok(done)
         })
         .await
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "divide"))]
+    async fn divide(&self, what: Aging, days: u32) -> Result<Divided, StoreError> {
+        match &self.write {
+            Pool::Sqlite(_) => Ok(Divided::default()),
+            Pool::Postgres(pool) => divide(pool, what, days).await,
+        }
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "mark"))]

@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::slice;
 
 use async_trait::async_trait;
 use tracing::instrument;
 
 use super::error::driver;
 use super::insert::Rows;
-use super::query::{On, Row, Value, query, query_as, query_built};
+use super::query::{On, Row, Value, query_as, query_built};
 use super::row::{hex, rows};
 use super::scope::key;
 use super::session::Tx;
@@ -55,6 +56,18 @@ static SWEEP: Sql = Sql::new(
     "
     DELETE FROM usage WHERE exchange IN (SELECT exchange FROM usage WHERE exchange < ?1 LIMIT ?2 + 0)",
 );
+
+/// What is in parts goes with them; these are before and beyond all parts.
+static SWEEP_OUTER: [Sql; 2] = [
+    Sql::new(
+        "
+    DELETE FROM usage_before WHERE exchange IN (SELECT exchange FROM usage_before WHERE exchange < ?1 LIMIT ?2 + 0)",
+    ),
+    Sql::new(
+        "
+    DELETE FROM usage_beyond WHERE exchange IN (SELECT exchange FROM usage_beyond WHERE exchange < ?1 LIMIT ?2 + 0)",
+    ),
+];
 
 /// What rows add up to, in the order of [`sums`].
 const SUMS: &str = "count(*), count(*) FILTER (WHERE outcome IN ('cut', 'aborted')), \
@@ -178,13 +191,11 @@ impl UsageStore for SqlStore {
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "sweep_usage"))]
     async fn sweep_usage(&self, before: Time, max_rows: u32) -> Result<u64, StoreError> {
-        let done = query(&SWEEP)
-            .bind(first_of(before))
-            .bind(max_rows)
-            .execute(&self.write)
-            .await
-            .map_err(driver("sweep usage"))?;
-        Ok(done.rows_affected())
+        let steps = match self.write.dialect() {
+            Dialect::Sqlite => slice::from_ref(&SWEEP),
+            Dialect::Postgres => &SWEEP_OUTER[..],
+        };
+        self.sweep_pieces(steps.iter().map(|sql| (sql, first_of(before).into())), max_rows).await
     }
 }
 
@@ -219,7 +230,7 @@ async fn without_erased(conn: &mut Tx, all: &[UsageRow]) -> Result<Vec<UsageRow>
 }
 
 /// The id that stands before all of a moment's.
-fn first_of(at: Time) -> String {
+pub(super) fn first_of(at: Time) -> String {
     ExchangeId(u128::from(at.0.clamp(0, (1 << 48) - 1).unsigned_abs()) << 80).to_string()
 }
 

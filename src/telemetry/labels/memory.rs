@@ -147,5 +147,7 @@ label! {
         DroppedEpisode = "episode_dropped",
         /// A row that had run out went: a conversation state, an exchange record, a dead letter.
         Row = "row_dropped",
+        /// A part of a table whose rows had run out went as a whole, in PostgreSQL; they are among the rows.
+        Part = "part_dropped",
     }
 }

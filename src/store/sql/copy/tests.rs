@@ -17,7 +17,8 @@ use crate::store::{FactFilter, FactStore, Page, ScopeStore};
 static NAMES: Sql = Sql::pair(
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
     "SELECT table_name::text FROM information_schema.tables
-     WHERE table_schema = current_schema() AND table_name <> 'schema_version'",
+     WHERE table_schema = current_schema() AND table_name <> 'schema_version'
+       AND NOT (SELECT relispartition FROM pg_class WHERE oid = to_regclass(table_name))",
 );
 
 static COLUMNS: Sql = Sql::pair(

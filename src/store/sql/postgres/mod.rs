@@ -1,4 +1,4 @@
-//! What only PostgreSQL has: connecting, and writing groups as many rows a statement.
+//! What only PostgreSQL has: connecting, writing groups as many rows a statement, and tables in parts.
 //!
 //! It never decides what is stored: that is written once, for both databases, in the modules above.
 //!
@@ -6,6 +6,7 @@
 
 mod episode;
 mod open;
+mod parts;
 mod write;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::base::Secret;
 pub(super) use episode::put_one;
 pub use open::PostgresServer;
 pub(super) use open::{about, open};
+pub(super) use parts::divide;
 pub(super) use write::write;
 
 /// How a database is connected to.

@@ -30,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../../migrations/sqlite/0013_usage.sql"),
     include_str!("../../../../migrations/sqlite/0014_budgets.sql"),
     include_str!("../../../../migrations/sqlite/0016_changes_in_order.sql"),
+    include_str!("../../../../migrations/sqlite/0017_parts.sql"),
 ];
 
 /// How long a caller waits for a free connection.

@@ -1,0 +1,1 @@
+-- In PostgreSQL the tables that grow with every exchange are divided by time. A file has no parts: its rows are deleted a piece at a time.
