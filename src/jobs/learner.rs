@@ -11,8 +11,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use chain::Chain;
 pub use store_facts::StoreFacts;
@@ -108,6 +110,8 @@ pub struct ExtractLearner {
     observer: Arc<dyn LearnObserver>,
     clock: Arc<dyn Clock>,
     counters: Arc<LearnCounters>,
+    /// Whoever holds it decides and stores.
+    turn: Arc<Mutex<()>>,
 }
 
 impl fmt::Debug for ExtractLearner {
@@ -132,7 +136,7 @@ impl ExtractLearner {
         observer: Arc<dyn LearnObserver>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { store, decide, facts, observer, clock, counters: Arc::default() }
+        Self { store, decide, facts, observer, clock, counters: Arc::default(), turn: Arc::default() }
     }
 
     /// What it did so far; for the metrics.
@@ -207,6 +211,7 @@ impl Learner for ExtractLearner {
     async fn learn(&self, batch: Vec<Claimed>, owner: &str) -> Result<(), LearnError> {
         let mut left: Vec<Turn> = batch.into_iter().map(|claimed| claimed.turn).collect();
         for _ in 0..MAX_ROUNDS {
+            let turn = self.turn.lock().await;
             let mut decided = Vec::with_capacity(left.len());
             for (scope, turns) in by_scope(left.iter()) {
                 decided.extend(self.decide_scope(scope, &turns).await?);
@@ -221,6 +226,7 @@ impl Learner for ExtractLearner {
                     stale.insert(learned.exchange);
                 }
             }
+            drop(turn);
             left.retain(|turn| stale.contains(&turn.exchange));
             if left.is_empty() {
                 return Ok(());
@@ -233,8 +239,15 @@ impl Learner for ExtractLearner {
 /// Longer turns are learned from later: those who wait for the others of a group need not wait for them.
 const MAX_AT_ONCE_BYTES: usize = 16 * 1024;
 
+/// So long they wait for a batch of the worker that is being decided on and stored.
+const TURN_WAIT: Duration = Duration::from_millis(100);
+
 #[async_trait]
 impl AtOnce for ExtractLearner {
+    async fn in_turn(&self) -> Option<OwnedMutexGuard<()>> {
+        tokio::time::timeout(TURN_WAIT, Arc::clone(&self.turn).lock_owned()).await.ok()
+    }
+
     async fn decide(&self, group: &[Finished]) -> Vec<Option<Learned>> {
         let turns = group.iter().filter_map(|f| f.turn.as_ref()).filter(|turn| bytes(turn) <= MAX_AT_ONCE_BYTES);
         let mut decided = HashMap::with_capacity(group.len());

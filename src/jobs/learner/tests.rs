@@ -306,3 +306,27 @@ async fn long_turns_and_those_that_cannot_be_decided_on_are_left_to_the_worker()
     let learned = AtOnce::decide(&learner, &group).await;
     assert_eq!(learned.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
 }
+
+#[tokio::test]
+async fn the_worker_and_the_writer_do_not_spoil_each_others_decisions() {
+    let f = fixture().await;
+    f.store.append(&[saying(1, "ann", "home = Oslo")]).await.unwrap();
+    let batch = f.store.claim(&fixtures::claim("me", 100)).await.unwrap();
+    let turn = f.learner.in_turn().await;
+    assert!(turn.is_some());
+    let learning = f.learner.learn(batch, "me");
+    tokio::pin!(learning);
+    assert!(futures_util::poll!(&mut learning).is_pending());
+
+    let second = saying(2, "ann", "pet = cat");
+    let learned = fixtures::learned(2, &scope("ann"), 0);
+    let mut learned = Learned { changes: vec![fixtures::insert(2, "pet", "cat")], ..learned };
+    learned.turn_key.clone_from(&second.turn.as_ref().unwrap().turn_key);
+    let outcomes = f.store.append_learned(&[second], &[Some(learned)]).await.unwrap();
+    assert!(matches!(outcomes[..], [Some(LearnOutcome::Applied { revision: 1 })]));
+    drop(turn);
+
+    learning.await.unwrap();
+    assert_eq!(f.current("ann").await, ["home = Oslo", "pet = cat"]);
+    assert_eq!(f.learner.counters().stale.load(Ordering::Relaxed), 0);
+}

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
 
 use super::*;
 use crate::base::{ExchangeId, ManualClock};
@@ -241,6 +241,10 @@ struct Quick {
 
 #[async_trait]
 impl AtOnce for Quick {
+    async fn in_turn(&self) -> Option<OwnedMutexGuard<()>> {
+        None
+    }
+
     async fn decide(&self, group: &[Finished]) -> Vec<Option<Learned>> {
         let decided = |n: u128| (!self.long_way.contains(&n)).then(|| learned(n, &scope("ann"), 0));
         group.iter().map(|finished| decided(finished.exchange.0)).collect()

@@ -113,6 +113,7 @@ impl Writer {
     /// Stores a group, whatever it takes; returns which of it is stored.
     async fn store(&self, group: &[Finished], waiting: &mut [Waiting]) -> Vec<bool> {
         if let Some(at_once) = &self.at_once {
+            let turn = at_once.in_turn().await;
             let learned = at_once.decide(group).await;
             match self.store.append_learned(group, &learned).await {
                 Ok(outcomes) => {
@@ -123,6 +124,7 @@ impl Writer {
                 // All goes the long way now: what was decided may have been stored by a commit whose answer was lost.
                 Err(error) => self.note_failure(&error, 2),
             }
+            drop(turn);
         }
         let mut stored = vec![false; group.len()];
         if self.append(group, waiting).await {
