@@ -16,6 +16,8 @@ const WORTH: usize = 4;
 const ALMOST: f32 = 0.999;
 /// For so many episodes that are wanted one more is scored to the end: some turn out not to count.
 const SPARE: usize = 4;
+/// So many times as many begin: with every term that is looked up for them the lesser half falls out, until none is left too many.
+const CANDIDATES: usize = 8;
 
 /// The most that the terms which were not read yet can add to one score.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +65,13 @@ pub(super) struct Prune<'a> {
     pub(super) limit: usize,
 }
 
+/// The best turn and window that some episodes have when all terms are read, as far as that is known before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hope {
+    pub(super) turn: f32,
+    pub(super) window: f32,
+}
+
 /// What an episode has to come up with to be among the best.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bar {
@@ -86,23 +95,30 @@ pub(super) struct Bar {
 /// An episode scored to the end.
 struct Probe {
     doc: u32,
-    /// Turn, window and session.
-    scores: [f32; 3],
     sum: Sum,
+    /// What its session scores.
+    session: f32,
     /// What it is multiplied by at least.
     weight: f32,
+}
+
+impl Probe {
+    /// Turn, window and session.
+    fn scores(&self) -> [f32; 3] {
+        [self.sum.turn, self.sum.window, self.session]
+    }
 }
 
 impl Prune<'_> {
     /// The episodes that may be among the best, or score best in a channel, and what that takes; `None` when that would be nearly all, or
     /// cannot be told. With `closed`, an episode that holds no term that was read is of no interest anyway; without, it has to be certain
-    /// that none of these matters either.
-    pub(super) fn keep(&self, partial: &Partial<'_>, closed: bool) -> Option<(Vec<u32>, Bar)> {
+    /// that none of these matters either. `hope` is told what scores there are in the end.
+    pub(super) fn keep(&self, partial: &Partial<'_>, closed: bool, hope: &mut Option<Hope>) -> Option<(Vec<u32>, Bar)> {
         if self.limit == 0 || partial.found.len() <= self.limit * WORTH || !self.shares.only_add() {
             return None;
         }
         let missing = Missing::of(partial.rest);
-        let bar = self.bar(partial, &missing)?;
+        let bar = self.bar(partial, &missing, hope)?;
         // What weighs so much may make a best one of any that was not found.
         if missing.turn >= bar.best[0] * ALMOST || missing.window >= bar.best[1] * ALMOST {
             return None;
@@ -151,16 +167,17 @@ impl Prune<'_> {
     }
 
     /// Scores the most promising to the end and sees what they come up with; `None` when not as many as are wanted are certain to count.
-    fn bar(&self, partial: &Partial<'_>, missing: &Missing) -> Option<Bar> {
+    fn bar(&self, partial: &Partial<'_>, missing: &Missing, hope: &mut Option<Hope>) -> Option<Bar> {
         let probes = self.probes(partial);
         let mut best = [partial.best.0, partial.best.1, partial.sessions.iter().copied().fold(0.0, f32::max)];
         let most_session = best[2] + missing.session;
         let most = [best[0] + missing.turn, best[1] + missing.window, most_session];
         for probe in &probes {
-            for (best, score) in best.iter_mut().zip(probe.scores) {
+            for (best, score) in best.iter_mut().zip(probe.scores()) {
                 *best = best.max(score);
             }
         }
+        *hope = Some(Hope { turn: best[0], window: best[1] });
         let shares = [self.shares.turn, self.shares.window, self.shares.session];
         let divided = |by: [f32; 3]| [0, 1, 2].map(|channel| shares[channel] / by[channel].max(f32::MIN_POSITIVE));
         let (low, high) = (divided(most), divided(best));
@@ -172,13 +189,14 @@ impl Prune<'_> {
         let mut certain: Vec<(f32, &Probe)> = probes
             .iter()
             .filter(|Probe { sum, .. }| share(sum.near) * ALMOST >= self.beside && (sum.telling > 0 || !self.telling))
-            .map(|probe| (fused(&low, &probe.scores) * probe.weight, probe))
+            .map(|probe| (fused(&low, &probe.scores()) * probe.weight, probe))
             .collect();
         certain.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         certain.truncate(self.limit);
         let weakest = certain.get(self.limit - 1)?.0;
         let least = certain.iter().fold([f32::INFINITY; 3], |least, (_, probe)| {
-            [0, 1, 2].map(|channel| least[channel].min(probe.scores[channel] * probe.weight))
+            let scores = probe.scores();
+            [0, 1, 2].map(|channel| least[channel].min(scores[channel] * probe.weight))
         });
         Some(Bar {
             least: least.map(|score| score * ALMOST),
@@ -193,41 +211,60 @@ impl Prune<'_> {
     }
 
     /// The most promising by what was read, scored to the end.
+    ///
+    /// Those that hold most of the question hold little more than others of the few terms that were read first, so more are begun with
+    /// than are wanted, and the terms that come next tell which of them to go on with.
     fn probes(&self, partial: &Partial<'_>) -> Vec<Probe> {
         let session = partial.sessions.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-        let by_turn = self.shares.turn / partial.best.0.max(f32::MIN_POSITIVE);
-        let by_window = self.shares.window / partial.best.1.max(f32::MIN_POSITIVE);
-        let by_session = self.shares.session / session;
-        let most_role = self.shares.role(true).max(1.0);
+        let by = [
+            self.shares.turn / partial.best.0.max(f32::MIN_POSITIVE),
+            self.shares.window / partial.best.1.max(f32::MIN_POSITIVE),
+            self.shares.session / session,
+        ];
         let wanted = self.limit + self.limit.div_ceil(SPARE);
-        let mut promising: Vec<(f32, u32)> = Vec::with_capacity(wanted + 1);
-        let mut weakest = f32::NEG_INFINITY;
-        for &doc in partial.found {
-            let sum = &partial.sums[doc as usize];
-            let words = by_turn * sum.turn + by_window * sum.window;
-            if (words + self.shares.session) * most_role <= weakest {
-                continue;
-            }
-            let place: &Place = &self.index.places[doc as usize];
-            let session = by_session * partial.sessions[place.session as usize];
-            let score = (words + session) * self.shares.role(place.is_reply);
-            if score > weakest && may_show(place, self.asked) {
-                let at = promising.partition_point(|known| known.0 >= score);
-                promising.insert(at, (score, doc));
-                promising.truncate(wanted);
-                weakest = promising.get(wanted - 1).map_or(f32::NEG_INFINITY, |known| known.0);
+        let mut probes: Vec<Probe> = self
+            .candidates(partial, by, wanted * CANDIDATES)
+            .into_iter()
+            .filter_map(|doc| {
+                let place: &Place = &self.index.places[doc as usize];
+                let sum = partial.sums[doc as usize];
+                let session = partial.sessions[place.session as usize];
+                let weight = self.shares.role(place.is_reply) * (1.0 + self.boost.0);
+                may_show(place, self.asked).then_some(Probe { doc, session, sum, weight })
+            })
+            .collect();
+        let promise = |probe: &Probe| fused(&by, &probe.scores()) * probe.weight;
+        let mut rest = partial.rest.iter();
+        while probes.len() > wanted {
+            let half = if rest.len() == 0 { wanted } else { wanted.max(probes.len() / 2) };
+            probes.select_nth_unstable_by(half - 1, |a, b| promise(b).total_cmp(&promise(a)));
+            probes.truncate(half);
+            if let Some(read) = rest.next() {
+                probes.iter_mut().for_each(|probe| self.add(read, probe));
             }
         }
-        let to_the_end = |(_, doc): (f32, u32)| {
-            let (mut sum, place) = (partial.sums[doc as usize], &self.index.places[doc as usize]);
-            let mut session = partial.sessions[place.session as usize];
-            for read in partial.rest {
-                read.add_to(&mut sum, &mut session, doc, place.session, self.index);
-            }
-            let scores = [sum.turn, sum.window, session];
-            Probe { doc, scores, sum, weight: self.shares.role(place.is_reply) * (1.0 + self.boost.0) }
+        rest.for_each(|read| probes.iter_mut().for_each(|probe| self.add(read, probe)));
+        probes
+    }
+
+    /// The episodes that look most promising by their own words and their neighbours', at most so many.
+    fn candidates(&self, partial: &Partial<'_>, by: [f32; 3], most: usize) -> Vec<u32> {
+        let words = |doc: u32| {
+            let sum = &partial.sums[doc as usize];
+            by[0] * sum.turn + by[1] * sum.window
         };
-        promising.into_iter().map(to_the_end).collect()
+        let mut candidates: Vec<(f32, u32)> = partial.found.iter().map(|&doc| (words(doc), doc)).collect();
+        if candidates.len() > most {
+            candidates.select_nth_unstable_by(most - 1, |a, b| b.0.total_cmp(&a.0));
+            candidates.truncate(most);
+        }
+        candidates.into_iter().map(|(_, doc)| doc).collect()
+    }
+
+    /// Looks a term up for a probe.
+    fn add(&self, read: &Read<'_>, probe: &mut Probe) {
+        let session = self.index.places[probe.doc as usize].session;
+        read.add_to(&mut probe.sum, &mut probe.session, probe.doc, session, self.index);
     }
 }
 

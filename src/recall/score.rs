@@ -10,7 +10,7 @@ use std::cell::RefCell;
 
 use super::index::{Index, Size};
 use super::lists::Entry;
-use super::prune::{Bar, Missing, Partial, Prune};
+use super::prune::{Bar, Hope, Missing, Partial, Prune};
 use super::terms::{FLOOR_TERMS, QueryTerm, Read, beyond, common, strongest};
 
 /// Leaves room for the rounding of sums.
@@ -26,7 +26,9 @@ const TRIES: usize = 3;
 const MIN_LEFT: usize = if cfg!(test) { 0 } else { 8_000 };
 const LEFT_FOR_EACH: usize = if cfg!(test) { 1 } else { 4 };
 /// What is left, as a share of the best turn so far, with which nothing can be told yet.
-const TOO_MUCH: f32 = 1.5;
+const TOO_MUCH: f32 = 6.0;
+/// The same as a share of what the best are known to score in the end.
+const TOO_MUCH_OF_ALL: f32 = 0.85;
 /// So many episodes are scored to the end without another look.
 const FEW: usize = if cfg!(test) { 1 } else { 64 };
 
@@ -146,15 +148,15 @@ impl<'a> Reads<'a> {
         let must = reads.len() - common(reads, least * whole * ALMOST);
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.fit(index);
-            let mut tries = TRIES;
+            let (mut tries, mut hope) = (TRIES, None);
             for (at, read) in reads[..must].iter().enumerate() {
                 scratch.find(&index.sizes, read);
                 read.add_to_sessions(&mut scratch.sessions, index);
                 let rest = &reads[at + 1..];
                 let closed = at + 1 == must;
-                if let Some(prune) = prune.filter(|_| closed || tries > 0 && scratch.is_short_beside(rest)) {
+                if let Some(prune) = prune.filter(|_| closed || tries > 0 && scratch.is_short_beside(rest, hope)) {
                     tries -= usize::from(!closed);
-                    if let Some((kept, bar)) = prune.keep(&scratch.partial(index, whole, rest), closed) {
+                    if let Some((kept, bar)) = prune.keep(&scratch.partial(index, whole, rest), closed, &mut hope) {
                         let kept = scratch.finish(index, rest, kept, prune, &bar);
                         let (hits, best) = scratch.take(index, whole, least, Some(&kept));
                         // What was not looked at is known to score less than the best.
@@ -171,7 +173,7 @@ impl<'a> Reads<'a> {
                 read.add_to_sessions(&mut scratch.sessions, index);
             }
             // Nothing is missing any more: most can be told not to be among the best for less than it takes to rank them.
-            let kept = prune.and_then(|prune| prune.keep(&scratch.partial(index, whole, &[]), true));
+            let kept = prune.and_then(|prune| prune.keep(&scratch.partial(index, whole, &[]), true, &mut hope));
             let (hits, best) = scratch.take(index, whole, least, kept.as_ref().map(|(kept, _)| kept.as_slice()));
             Scored { hits, best, beyond: beyond(common) }
         })
@@ -267,9 +269,18 @@ impl Scratch {
 
     /// Whether it pays to look which of the episodes that were found matter: there are few of them beside what is left to read, and what is
     /// left does not decide everything.
-    fn is_short_beside(&self, rest: &[Read<'_>]) -> bool {
+    fn is_short_beside(&self, rest: &[Read<'_>], hope: Option<Hope>) -> bool {
         let left: usize = rest.iter().map(|read| read.list.entries().len()).sum();
-        left > self.found.len() * LEFT_FOR_EACH + MIN_LEFT && Missing::of(rest).turn < self.best.0 * TOO_MUCH
+        if left <= self.found.len() * LEFT_FOR_EACH + MIN_LEFT {
+            return false;
+        }
+        let missing = Missing::of(rest);
+        match hope {
+            None => missing.turn < self.best.0 * TOO_MUCH,
+            Some(Hope { turn, window }) => {
+                missing.turn < turn * TOO_MUCH_OF_ALL && missing.window < window * TOO_MUCH_OF_ALL
+            }
+        }
     }
 
     fn partial<'a>(&'a self, index: &Index, whole: f32, rest: &'a [Read<'a>]) -> Partial<'a> {
