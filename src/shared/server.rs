@@ -86,8 +86,11 @@ pub(super) fn reason(error: &RedisError) -> Reason {
         ErrorKind::Server(ServerErrorKind::ReadOnly) => Reason::Replica,
         _ if error.is_timeout() => Reason::Late,
         _ if matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM")) => Reason::Credentials,
-        ErrorKind::Server(_) if error.code() == Some("OOM") => Reason::Full,
-        ErrorKind::Server(_) => Reason::Refuses(error.code().unwrap_or("an error without a code").to_owned()),
+        _ if error.code() == Some("OOM") => Reason::Full,
+        // A code that the client has no name for is an answer, too.
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            Reason::Refuses(error.code().unwrap_or("an error without a code").to_owned())
+        }
         // That of the system or of TLS, which know nothing of users and passwords.
         ErrorKind::Io => Reason::Unreachable(error.to_string()),
         _ => Reason::Unreachable(error.category().to_owned()),
@@ -161,6 +164,13 @@ mod tests {
         assert_eq!(field(info, "redis_version"), Some("7.0.15"));
         assert_eq!(field(info, "maxmemory_policy"), Some("allkeys-lru"));
         assert_eq!(field(info, "maxmemory"), None);
+    }
+
+    #[test]
+    fn a_refusal_is_told_by_its_code_whether_the_client_knows_it_or_not() {
+        let of = |code: &str| reason(&redis::make_extension_error(code.to_owned(), None));
+        assert_eq!(of("OOM"), Reason::Full);
+        assert_eq!(of("MISCONF"), Reason::Refuses("MISCONF".to_owned()));
     }
 
     #[test]
