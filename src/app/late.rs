@@ -31,6 +31,8 @@ impl Why {
     fn of(error: &StoreError, config: &Config) -> Self {
         let reason = match error {
             StoreError::Driver { doing, source } => format!("{doing}: {source}"),
+            // Whoever fails for it says again that it is not available.
+            StoreError::Unavailable(why) => why.clone(),
             other => other.to_string(),
         };
         let is_server = matches!(config.store.url, StoreUrl::Postgres(_));
