@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use backstory::mock::{MockHandle, Script, start};
 use backstory::store::UsageQuery;
@@ -20,9 +21,11 @@ use crate::support::{Ask, Binary, Got, KEY, Stack, eventually, log, until};
 
 /// Long enough for a recall on a busy machine, and no longer than a request may be held up by a server that is away.
 const RECALL: &str = "deadline_ms = 500\n";
+/// Who is released before an exchange is committed has a gateway that holds it in memory, and goes on.
+const ACKNOWLEDGE: Duration = Duration::from_millis(250);
 
 fn over(server: &OwnPostgres) -> Builder {
-    Stack::of(Script::Fixed("I see.".to_owned())).store(&server.line()).recall(RECALL)
+    Stack::of(Script::Fixed("I see.".to_owned())).store(&server.line()).recall(RECALL).acknowledge_wait(ACKNOWLEDGE)
 }
 
 async fn readiness(stack: &Stack) -> Value {
