@@ -110,11 +110,16 @@ impl Probe {
 }
 
 impl Prune<'_> {
+    /// Whether there is anything to gain where so many episodes were found.
+    pub(super) fn is_worth(&self, found: usize) -> bool {
+        self.limit > 0 && found > self.limit * WORTH && self.shares.only_add()
+    }
+
     /// The episodes that may be among the best, or score best in a channel, and what that takes; `None` when that would be nearly all, or
     /// cannot be told. With `closed`, an episode that holds no term that was read is of no interest anyway; without, it has to be certain
     /// that none of these matters either. `hope` is told what scores there are in the end.
     pub(super) fn keep(&self, partial: &Partial<'_>, closed: bool, hope: &mut Option<Hope>) -> Option<(Vec<u32>, Bar)> {
-        if self.limit == 0 || partial.found.len() <= self.limit * WORTH || !self.shares.only_add() {
+        if !self.is_worth(partial.found.len()) {
             return None;
         }
         let missing = Missing::of(partial.rest);

@@ -154,7 +154,10 @@ impl<'a> Reads<'a> {
                 read.add_to_sessions(&mut scratch.sessions, index);
                 let rest = &reads[at + 1..];
                 let closed = at + 1 == must;
-                if let Some(prune) = prune.filter(|_| closed || tries > 0 && scratch.is_short_beside(rest, hope)) {
+                let looks = |prune: &&Prune<'_>| {
+                    prune.is_worth(scratch.found.len()) && (closed || tries > 0 && scratch.is_short_beside(rest, hope))
+                };
+                if let Some(prune) = prune.filter(looks) {
                     tries -= usize::from(!closed);
                     if let Some((kept, bar)) = prune.keep(&scratch.partial(index, whole, rest), closed, &mut hope) {
                         let kept = scratch.finish(index, rest, kept, prune, &bar);

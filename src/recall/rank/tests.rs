@@ -122,3 +122,38 @@ fn most_of_what_holds_one_of_many_words_is_left_out() {
     assert!(few * 3 < all, "{few} of {all}");
     assert!(few >= 4);
 }
+
+#[test]
+fn of_a_question_that_was_asked_by_the_hundred_few_are_scored_to_the_end() {
+    let places = ["lisbon", "oslo", "ghent", "porto", "bergen", "turin", "graz", "basel"];
+    let subjects = ["night train", "window seat", "bicycle ticket", "season pass", "dining car", "group fare", "ferry"];
+    let asked = |n: usize| {
+        let (place, subject) = (places[n % 8], subjects[n / 8 % 7]);
+        format!("I wrote to you about the {subject} to {place} some time ago, under number {n}. What did we find out?")
+    };
+    let trips = (0..1_200_usize).map(|n| {
+        let text = format!("On trip {n} I learned that the {} to {} was late.", subjects[n * 5 % 7], places[n * 3 % 8]);
+        episode(n as u128, &format!("trip {}", n / 8), n as i64, &text)
+    });
+    let copies = (0..400_usize).map(|n| episode(5_000 + n as u128, &format!("copy {n}"), 0, &asked(n)));
+    let index = index_of(trips.chain(copies).collect());
+    let query = ask(asked(9_001), Exclude::default());
+    let (asked, config) = (Asked::new(&query), RecallConfig::default());
+    let prune = Prune {
+        index: &index,
+        asked: &asked,
+        shares: Shares::new(&index, &config.weights),
+        boost: (0.0, 0.1),
+        floor: 0.2,
+        lenient: true,
+        beside: 0.16,
+        telling: true,
+        limit: 20,
+    };
+    let [all, few] =
+        [None, Some(&prune)].map(|prune| reads(&index, &[&index], &asked).unwrap().score(0.16, prune).hits.len());
+    assert!(few * 5 < all, "{few} of {all}");
+    let [pruned, exhaustive] =
+        [true, false].map(|prune| told(&ranked(&[&index], &asked, &config, Purpose::Show, 20, prune)));
+    assert_eq!(pruned, exhaustive);
+}
