@@ -325,7 +325,7 @@ impl Recall {
     }
 
     fn recollect(&self, entries: &[Arc<Entry>], outside: &Outside, query: &Query) -> Recollection {
-        let (found, rest) = self.gather(entries, outside, query);
+        let (found, rest) = self.look_up(entries, outside, query);
         self.show(found, rest, query)
     }
 
@@ -337,27 +337,23 @@ impl Recall {
         query: &Query,
         begun: Instant,
     ) -> Recollection {
-        let (mut found, mut rest) = self.gather(entries, outside, query);
+        let (mut found, mut rest) = self.look_up(entries, outside, query);
         if let Some(reranker) = &self.reranker {
+            found.retain(|found| !is_said(found, query));
             let late = reranker.order(&query.text, &mut found, reranker.for_memories(begun.elapsed()), text_of).await;
             rest.degraded = rest.degraded.or(late);
         }
         self.show(found, rest, query)
     }
 
-    /// Chooses what is shown of the episodes that were found.
+    /// Chooses what is shown of the episodes that were found. What the request says may be long: nobody who writes waits for it to be read.
     fn show(&self, found: Vec<Found>, rest: Recollection, query: &Query) -> Recollection {
-        Recollection { episodes: pack(found, query.max_episodes.min(self.max_episodes())), ..rest }
+        let max = query.max_episodes.min(self.max_episodes());
+        let episodes = pack(found, max, |found| is_said(found, query));
+        Recollection { episodes, ..rest }
     }
 
     /// The episodes that may be shown, strongest first, and everything else.
-    fn gather(&self, entries: &[Arc<Entry>], outside: &Outside, query: &Query) -> (Vec<Found>, Recollection) {
-        let (mut found, rest) = self.look_up(entries, outside, query);
-        // What the request says may be long: nobody who writes waits for it to be read.
-        query.said.leave_out(&mut found, |found| Runs::of(&found.hit.episode.text));
-        (found, rest)
-    }
-
     fn look_up(&self, entries: &[Arc<Entry>], outside: &Outside, query: &Query) -> (Vec<Found>, Recollection) {
         let asked = Asked::new(query);
         let guards: Vec<_> = entries.iter().map(|entry| read(entry)).collect();
@@ -370,6 +366,11 @@ impl Recall {
         let degraded = outside.degraded;
         (found, Recollection { profile, facts, revision, degraded, ..Recollection::default() })
     }
+}
+
+/// Whether the request says an episode itself.
+fn is_said(found: &Found, query: &Query) -> bool {
+    query.said.has(|| Runs::of(&found.hit.episode.text))
 }
 
 fn text_of(found: &Found) -> String {

@@ -158,15 +158,16 @@ impl Knowledge {
     async fn find_on(&self, shelves: &[Arc<Shelved>], query: &Query, begun: Instant) -> Passages {
         let max = self.config().max_passages;
         let mut found = self.ranked(shelves, query, Purpose::Show, max * CANDIDATES);
-        query.said.leave_out(&mut found, |found| Runs::of(passage_text(shelves, found)));
+        let is_said = |found: &Found| query.said.has(|| Runs::of(passage_text(shelves, found)));
         let degraded = match &self.reranker {
             None => None,
             Some(reranker) => {
+                found.retain(|found| !is_said(found));
                 let text = |found: &Found| found.hit.episode.text.clone();
                 reranker.order(&query.text, &mut found, reranker.for_passages(begun.elapsed()), text).await
             }
         };
-        let shown = pack(found, max);
+        let shown = pack(found, max, is_said);
         Passages { shown: shown.iter().filter_map(|hit| recalled(shelves, hit)).collect(), degraded }
     }
 
