@@ -1,5 +1,7 @@
 //! The episodes of one exchange: what was said, by either side.
 
+use memchr::memmem;
+
 use crate::base::fence;
 use crate::base::{EpisodeId, Random, Time};
 use crate::memory::gate::gives_orders;
@@ -68,8 +70,9 @@ fn echoes(text: &str, shown: &[Block]) -> bool {
         return false;
     }
     let folded = fold(text).to_lowercase();
+    let holds = |text: &str, part: &str| memmem::find(text.as_bytes(), part.as_bytes()).is_some();
     shown.iter().any(|block| {
-        (folded.len() >= 24 && block.text.contains(&folded)) || block.lines.iter().any(|line| folded.contains(line))
+        (folded.len() >= 24 && holds(&block.text, &folded)) || block.lines.iter().any(|line| holds(&folded, line))
     })
 }
 

@@ -16,16 +16,27 @@ pub const MAX_VALUE_CHARS: usize = 300;
 /// Folds compatibility forms (full-width letters, ligatures) and runs of white space; keeps case and script.
 #[must_use]
 pub fn fold(text: &str) -> Cow<'_, str> {
-    let nfkc: Cow<'_, str> = if is_nfkc_quick(text.chars()) == unicode_normalization::IsNormalized::Yes {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(text.nfkc().collect())
-    };
+    let nfkc: Cow<'_, str> =
+        if text.is_ascii() || is_nfkc_quick(text.chars()) == unicode_normalization::IsNormalized::Yes {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(text.nfkc().collect())
+        };
     let tidy = !nfkc.starts_with(char::is_whitespace)
         && !nfkc.ends_with(char::is_whitespace)
         && !nfkc.contains(|c: char| c.is_whitespace() && c != ' ')
         && !nfkc.contains("  ");
-    if tidy { nfkc } else { Cow::Owned(nfkc.split_whitespace().collect::<Vec<_>>().join(" ")) }
+    if tidy {
+        return nfkc;
+    }
+    let mut folded = String::with_capacity(nfkc.len());
+    for word in nfkc.split_whitespace() {
+        if !folded.is_empty() {
+            folded.push(' ');
+        }
+        folded.push_str(word);
+    }
+    Cow::Owned(folded)
 }
 
 /// Whether two values mean the same: without regard to case, width, white space, punctuation and English articles.
