@@ -59,6 +59,9 @@ pub use sqlite::{Durability, SqliteOptions};
 /// Pauses before a write is tried again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
+/// A try that took longer has waited for a server that is away: the next one would wait as long, and nobody would be told meanwhile.
+const LONG: Duration = Duration::from_secs(3);
+
 /// A [`Store`](crate::store::Store) over one database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SqlStore {
@@ -133,8 +136,9 @@ impl SqlStore {
         write: impl Fn() -> F,
     ) -> Result<T, StoreError> {
         for pause in PAUSES {
+            let begun = tokio::time::Instant::now();
             match write().await {
-                Err(error) if self.write.dialect() == Dialect::Postgres && again(&error) => {
+                Err(error) if self.write.dialect() == Dialect::Postgres && again(&error) && begun.elapsed() < LONG => {
                     tracing::debug!(%error, "a write is tried again");
                     tokio::time::sleep(pause).await;
                 }
