@@ -251,6 +251,7 @@ fn insert(criterion: &mut Criterion) {
 fn learned(revision: i64, episodes: Vec<Episode>) -> Learned {
     Learned {
         exchange: ExchangeId(1),
+        keep: false,
         scope: scope(),
         epoch: 0,
         turn_key: String::new(),

@@ -163,7 +163,7 @@ pub(super) async fn wire(
     let cached = Arc::new(Cached { recall: Arc::clone(&recall), metrics: Arc::clone(&metrics) });
     let learner = Arc::new(ExtractLearner::new(
         Arc::clone(&store),
-        decide(Arc::clone(&schemas), Arc::clone(&random), Arc::clone(&metrics), config.extract.rules),
+        decide(Arc::clone(&schemas), Arc::clone(&random), Arc::clone(&metrics), &config.extract),
         Arc::clone(&cached) as Arc<_>,
         Arc::clone(&cached) as Arc<_>,
         Arc::clone(&clock),
@@ -230,6 +230,7 @@ pub(super) async fn wire(
         SweepConfig {
             trace_days: config.store.trace_days,
             usage_days: config.store.usage_days,
+            raw_days: config.extract.keep_exchanges_days,
             ..SweepConfig::default()
         },
     ));

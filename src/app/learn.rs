@@ -6,6 +6,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::base::{EpisodeId, Random};
+use crate::config;
 use crate::extract::{self, Boilerplate, DecideInput};
 use crate::jobs::{Decide, DecideArgs, FactSource, LearnObserver};
 use crate::memory::{Action, Fact, Schemas, Scope};
@@ -73,8 +74,9 @@ pub(super) fn decide(
     schemas: Arc<Schemas>,
     random: Arc<dyn Random>,
     metrics: Arc<Metrics>,
-    rules: bool,
+    config: &config::Extract,
 ) -> Arc<Decide> {
+    let (rules, keep) = (config.rules, config.keep_exchanges_days > 0);
     let boilerplate = Boilerplate::new(&*random);
     Arc::new(move |args: DecideArgs<'_>| {
         let begun = Instant::now();
@@ -96,6 +98,7 @@ pub(super) fn decide(
         });
         let namespace = &args.turn.scope.namespace;
         learned.episodes.iter_mut().for_each(|episode| schemas.tune_episode(namespace, episode));
+        learned.keep = keep;
         metrics.extract_seconds.observe(begun.elapsed().as_secs_f64());
         learned
     })

@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn what_this_build_cannot_do_is_no_good_configuration() {
-        let checked = check("[extract]\nkeep_exchanges_days=1");
+        let checked = check("[extract]\nwindow_seconds=1");
         assert_eq!(checked.code, 1);
-        assert!(checked.text.contains("extract.keep_exchanges_days"), "{}", checked.text);
+        assert!(checked.text.contains("extract.window_seconds"), "{}", checked.text);
     }
 }

@@ -15,7 +15,7 @@ pub struct Extract {
     pub window: Duration,
     /// `max_tokens_per_day` and tenant that the model may use; none (0 in the file) = no cap.
     pub max_tokens_per_day: Option<u64>,
-    /// `keep_exchanges_days`: how long raw exchanges are kept once learned from, in days.
+    /// `keep_exchanges_days`: how long it is kept what was said in an exchange once it was learned from, in days; 0 = not at all.
     pub keep_exchanges_days: u32,
 }
 

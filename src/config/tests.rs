@@ -345,6 +345,8 @@ fn what_this_build_cannot_do_is_named() {
         [embeddings]\nengine='local'\npath='x'\n[telemetry]\notlp_endpoint='http://h'\n\
         [[providers]]\nname='p'\nkind='anthropic'\nbase_url='http://h'\n";
     let said = load(text).unwrap().unsupported();
+    assert_eq!(said, [""; 0]);
+    let said = load("[extract]\nwindow_seconds=1").unwrap().unsupported();
     assert_eq!(said.len(), 1, "{said:#?}");
 }
 

@@ -94,6 +94,7 @@ fn nothing(input: &DecideInput<'_>) -> Learned {
     let turn = input.turn;
     Learned {
         exchange: turn.exchange,
+        keep: false,
         scope: turn.scope.clone(),
         epoch: turn.epoch,
         turn_key: turn.turn_key.clone(),

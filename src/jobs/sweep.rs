@@ -19,8 +19,8 @@ use crate::store::{Aging, EpisodeFilter, FactFilter, Forgetting, Forgotten, Page
 
 /// Names where the sweep stands.
 const MARK: &str = "sweep";
-/// Every exchange leaves a row in the books: so many pieces of them go in one step, that the sweep keeps up with a thousand a second.
-const USAGE_PIECES: usize = 150;
+/// Every exchange leaves a row of each kind: so many pieces of them go in one step, that the sweep keeps up with a thousand a second.
+const PIECES: usize = 150;
 /// Rows that are read at once.
 const BATCH: u32 = 1_000;
 /// Facts and episodes that are read of one scope at most; of a larger one the oldest.
@@ -39,10 +39,12 @@ pub struct SweepConfig {
     pub changes: usize,
     /// From the beginning of one round to that of the next.
     pub round: Duration,
-    /// How long exchange records are kept, in days; where a database drops them in parts, up to a twelfth longer. So are the next.
+    /// How long exchange records are kept, in days; where a database drops them in parts, up to a twelfth longer. So with the others.
     pub trace_days: u32,
     /// How long it is kept what exchanges used, in days; 0 = nothing is booked, and what was is kept.
     pub usage_days: u32,
+    /// How long raw exchanges are kept, in days.
+    pub raw_days: u32,
 }
 
 impl Default for SweepConfig {
@@ -55,6 +57,7 @@ impl Default for SweepConfig {
             round: Duration::from_secs(24 * 3600),
             trace_days: 30,
             usage_days: 400,
+            raw_days: 0,
         }
     }
 }
@@ -155,17 +158,12 @@ impl Sweep {
     pub async fn step(&self, halt: &CancellationToken) -> Result<(), StoreError> {
         self.divide().await;
         let now = self.clock.now();
-        let trace_before = now.plus_seconds(-i64::from(self.config.trace_days) * 24 * 3600);
-        let mut rows = self.store.sweep(now, trace_before, self.config.rows).await?;
-        if self.config.usage_days > 0 {
-            let before = now.plus_seconds(-i64::from(self.config.usage_days) * 24 * 3600);
-            for _ in 0..USAGE_PIECES {
-                let gone = self.store.sweep_usage(before, self.config.rows).await?;
-                rows += gone;
-                if gone < u64::from(self.config.rows) || halt.is_cancelled() {
-                    break;
-                }
-            }
+        let before = |days: u32| now.plus_seconds(-i64::from(days) * 24 * 3600);
+        let SweepConfig { rows: max, trace_days, usage_days, raw_days, .. } = self.config;
+        let mut rows = self.in_pieces(halt, || self.store.sweep(now, before(trace_days), max)).await?;
+        rows += self.in_pieces(halt, || self.store.sweep_raw(before(raw_days), max)).await?;
+        if usage_days > 0 {
+            rows += self.in_pieces(halt, || self.store.sweep_usage(before(usage_days), max)).await?;
         }
         self.counters.rows.fetch_add(rows, Ordering::Relaxed);
         let mut round = self.round().await?;
@@ -200,11 +198,29 @@ impl Sweep {
         self.store.set_mark(MARK, &text).await
     }
 
+    /// Has rows dropped a piece at a time, until a piece is not full; returns how many went.
+    async fn in_pieces<F: Future<Output = Result<u64, StoreError>>>(
+        &self,
+        halt: &CancellationToken,
+        piece: impl Fn() -> F,
+    ) -> Result<u64, StoreError> {
+        let mut rows = 0;
+        for _ in 0..PIECES {
+            let gone = piece().await?;
+            rows += gone;
+            if gone < u64::from(self.config.rows) || halt.is_cancelled() {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
     /// Sees to the parts of tables. What cannot be done now is done with the next piece of work: rows are stored without it.
     async fn divide(&self) {
         // Rows of books that are not kept any more stay as they are.
         let usage = (self.config.usage_days > 0).then_some((Aging::Usage, self.config.usage_days));
-        for (what, days) in [(Aging::Shown, self.config.trace_days)].into_iter().chain(usage) {
+        let others = [(Aging::Shown, self.config.trace_days), (Aging::Raw, self.config.raw_days)];
+        for (what, days) in others.into_iter().chain(usage) {
             match self.store.divide(what, days).await {
                 Ok(gone) => {
                     self.counters.parts.fetch_add(gone.parts, Ordering::Relaxed);

@@ -146,6 +146,7 @@ fn keys(recollection: &Recollection) -> Vec<&str> {
 fn learned(changes: Vec<FactChange>, episodes: Vec<Episode>, marks: Vec<(EpisodeId, FactId)>) -> Learned {
     Learned {
         exchange: ExchangeId(1),
+        keep: false,
         scope: scope(),
         epoch: 0,
         turn_key: String::new(),

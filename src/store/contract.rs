@@ -100,6 +100,7 @@ macro_rules! contract_suite {
                      an_exchange_from_before_an_erasure_leaves_nothing
                      erased_words_are_barred_and_new_words_are_not
                      the_sweep_takes_what_has_run_out_and_no_more_than_asked
+                     what_was_said_stays_where_that_is_wanted_and_goes_by_its_age
                      namespaces_are_those_in_which_the_subject_has_something
                      a_ping_is_answered }
             keys { a_key_is_found_by_its_hash_alone

@@ -50,7 +50,7 @@ pub use windows::{
 use crate::base::{EpisodeId, ExchangeId, FactId, KeyId, Time};
 use crate::context::summary::Summary;
 use crate::conversation::Hash;
-use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope};
+use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Scope, Turn};
 
 /// Everything that one backend must do.
 pub trait Store:
@@ -258,11 +258,17 @@ pub trait ScopeStore: Send + Sync {
     async fn ping(&self) -> Result<(), StoreError>;
 }
 
-/// What was shown for an answer, and what was proposed from it.
+/// What was shown for an answer, what was said, and what was proposed from it.
 #[async_trait]
 pub trait ExchangeStore: Send + Sync {
     /// Returns what was shown for an exchange of the scope.
     async fn shown(&self, scope: &Scope, exchange: ExchangeId) -> Result<Option<Shown>, StoreError>;
+
+    /// Returns what was said in an exchange of the scope that was learned from, where that is kept.
+    async fn raw(&self, scope: &Scope, exchange: ExchangeId) -> Result<Option<Turn>, StoreError>;
+
+    /// Drops raw exchanges from before a moment, at most `max_rows` a call; returns how many.
+    async fn sweep_raw(&self, before: Time, max_rows: u32) -> Result<u64, StoreError>;
 
     /// Notes what people think of an answer, in place of what they thought before, and moves the scores of the episodes that were shown for
     /// it. Returns how many those are; `None` when the scope has no such exchange, or what was shown for it is not kept.

@@ -165,6 +165,8 @@ pub struct Claimed {
 pub struct Learned {
     /// The exchange; its outbox row is deleted.
     pub exchange: ExchangeId,
+    /// Whether what was said in it stays, as a raw exchange.
+    pub keep: bool,
     /// Whose it is.
     pub scope: Scope,
     /// The epoch in which the exchange began.

@@ -23,7 +23,7 @@ use crate::context::summary::Summary;
 use crate::conversation::Hash;
 use crate::embed::Generation;
 use crate::memory::knowledge::{Document, DocumentId, Passage};
-use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Namespace, Scope};
+use crate::memory::{Episode, Fact, FactChange, HistoryEntry, Namespace, Scope, Turn};
 
 /// Stands in for a store that could not be opened.
 #[derive(Clone, Debug)]
@@ -201,6 +201,14 @@ impl ScopeStore for Unreachable {
 #[async_trait]
 impl ExchangeStore for Unreachable {
     async fn shown(&self, _: &Scope, _: ExchangeId) -> Result<Option<Shown>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn raw(&self, _: &Scope, _: ExchangeId) -> Result<Option<Turn>, StoreError> {
+        self.unavailable()
+    }
+
+    async fn sweep_raw(&self, _: Time, _: u32) -> Result<u64, StoreError> {
         self.unavailable()
     }
 

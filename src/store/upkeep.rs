@@ -130,6 +130,8 @@ pub enum Aging {
     Shown,
     /// What it used.
     Usage,
+    /// What was said in it.
+    Raw,
 }
 
 /// What of a table went as a whole.

@@ -368,3 +368,24 @@ async fn a_namespace_has_keys_of_its_own() {
     let reply = stack.chat(ask.to_string()).user("ann").send().await.must_be(200);
     assert!(reply.text().contains("ticket priority: high"), "{}", reply.text());
 }
+
+// Once learned from, a raw exchange is deleted, unless the operator says how long it stays.
+#[tokio::test]
+async fn what_was_said_can_be_read_where_it_is_kept_and_goes_with_its_subject() {
+    for days in [0, 3] {
+        let stack = Stack::of(Script::Fixed("I see.".to_owned()))
+            .keys(EDITOR)
+            .with(&format!("[extract]\nkeep_exchanges_days = {days}\n"))
+            .start()
+            .await;
+        let got = stack.tell("ann", "I live in Oslo.").await;
+        assert_eq!(values(&stack, "current=true&key=location.home").await, ["Oslo"]);
+        let path = format!("/exchanges/{}", got.header("x-backstory-exchange"));
+        let said = call(&stack, "GET", &path, Value::Null).await.must_be(200).json()["said"].clone();
+        let both = json!([{"role": "user", "text": "I live in Oslo."}, {"role": "assistant", "text": "I see."}]);
+        assert_eq!(said, if days > 0 { both } else { Value::Null });
+        let receipt = call(&stack, "DELETE", "/subject", Value::Null).await.must_be(200).json();
+        assert_eq!(receipt["counts"]["raw_exchanges"], u64::from(days > 0), "{receipt}");
+        call(&stack, "GET", &path, Value::Null).await.must_be(404);
+    }
+}

@@ -2,19 +2,34 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::call::{Filter, Id, Read};
 use super::error::{Answer, ApiError};
 use super::listing::Listing;
 use super::{Shared, render};
 use crate::base::{ExchangeId, ProposalId};
+use crate::memory::Turn;
 use crate::store::{DeadLetter, ProposalStatus};
 
-/// `GET /exchanges/{id}`: what was shown for that answer, and why.
+/// `GET /exchanges/{id}`: what was shown for that answer, and why; and what was said, where `keep_exchanges_days` keeps it.
 pub(super) async fn read(State(api): State<Shared>, call: Read, Id(id): Id<ExchangeId>) -> Answer {
-    let shown = api.store.shown(&call.scope, id).await?.ok_or_else(|| ApiError::not_found("exchange"))?;
-    Ok(render::ok(&render::object(&shown)))
+    let (shown, raw) = tokio::try_join!(api.store.shown(&call.scope, id), api.store.raw(&call.scope, id))?;
+    let mut body = match (&shown, &raw) {
+        (Some(shown), _) => render::object(shown),
+        (None, Some(raw)) => json!({ "exchange": id, "at": raw.said_at.to_rfc3339() }),
+        (None, None) => return Err(ApiError::not_found("exchange")),
+    };
+    if let Some(raw) = &raw {
+        body["said"] = said(raw);
+    }
+    Ok(render::ok(&body))
+}
+
+/// What was said in an exchange: the message before, the newest user turn, the reply.
+fn said(raw: &Turn) -> Value {
+    let all = raw.before.iter().chain(&raw.user).chain(&raw.reply);
+    all.map(|said| json!({ "role": said.role, "text": said.text })).collect()
 }
 
 /// What became of what was proposed; or of exchanges from which nothing could be learned at all.

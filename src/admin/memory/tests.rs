@@ -21,7 +21,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::base::{EpisodeId, ErrorKind, ExchangeId, GatewayError, ManualClock, ProposalId, SeededRandom, Time};
-use crate::memory::{Candidate, Episode, Evidence, FactKind, Sensitivity, Speaker, Turn};
+use crate::memory::{Candidate, Episode, Evidence, FactKind, Said, Sensitivity, Speaker, Turn};
 use crate::store::sql::{SqlStore, SqliteOptions};
 use crate::store::{Claim, Finished, Learned, OutboxStore, Proposal, ProposalStatus, Shown, VectorIndex};
 

@@ -180,6 +180,7 @@ async fn what_is_learned_is_found_by_words_at_once_and_by_vectors_when_it_has_on
     recall.recall(&ask("anything")).await.unwrap();
     let learned = Learned {
         exchange: crate::base::ExchangeId(1),
+        keep: false,
         scope: scope(),
         epoch: 0,
         turn_key: String::new(),

@@ -179,6 +179,7 @@ pub(crate) fn proposal(n: u128, status: ProposalStatus, fact: Option<u128>) -> P
 pub(crate) fn learned(n: u128, scope: &Scope, revision: i64) -> Learned {
     Learned {
         exchange: ExchangeId(n),
+        keep: false,
         scope: scope.clone(),
         epoch: 0,
         turn_key: format!("turn-{n}"),

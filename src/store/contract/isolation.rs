@@ -19,6 +19,7 @@ pub(crate) async fn nothing_is_read_across_scopes(store: &dyn Store) {
         assert!(store.list_episodes(&other, &EpisodeFilter::default(), &page).await.unwrap().is_empty());
         assert!(store.proposals(&other, None, &page).await.unwrap().is_empty());
         assert_eq!(store.shown(&other, ExchangeId(2)).await.unwrap(), None);
+        assert_eq!(store.raw(&other, ExchangeId(1)).await.unwrap(), None);
         assert_eq!(store.turn_state(&state(&other, 7, 1).0, NOW).await.unwrap(), None);
         assert_eq!(store.summary(&other, &[[5; 32]], NOW).await.unwrap(), None);
         assert_eq!(store.cut(&state(&other, 6, 1).0, NOW).await.unwrap(), None);

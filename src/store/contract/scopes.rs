@@ -6,8 +6,8 @@ use super::fixtures::*;
 use crate::base::{EpisodeId, ExchangeId, FactId, Time};
 use crate::memory::{Scope, Speaker};
 use crate::store::{
-    EpisodeFilter, FactFilter, Finished, JobFailure, LearnOutcome, Page, ProposalStatus, ScopeState, Shown, Signal,
-    Store,
+    EpisodeFilter, FactFilter, Finished, JobFailure, LearnOutcome, Learned, Page, ProposalStatus, ScopeState, Shown,
+    Signal, Store,
 };
 
 pub(crate) async fn an_unknown_scope_has_revision_and_epoch_zero(store: &dyn Store) {
@@ -90,6 +90,7 @@ pub(crate) async fn erasure_takes_everything_and_counts_it(store: &dyn Store) {
         ("states", 1),
         ("digests", 2),
         ("exchanges", 1),
+        ("raw_exchanges", 1),
         ("window_turns", 1),
         ("windows", 1),
         ("usage", 1),
@@ -103,6 +104,7 @@ pub(crate) async fn erasure_takes_everything_and_counts_it(store: &dyn Store) {
     assert!(store.list_episodes(&scope, &EpisodeFilter::default(), &page).await.unwrap().is_empty());
     assert!(store.proposals(&scope, None, &page).await.unwrap().is_empty());
     assert_eq!(store.shown(&scope, ExchangeId(2)).await.unwrap(), None);
+    assert_eq!(store.raw(&scope, ExchangeId(1)).await.unwrap(), None);
     assert_eq!(store.turn_state(&state(&scope, 7, 0).0, NOW).await.unwrap(), None);
     assert_eq!(store.summary(&scope, &[[5; 32]], NOW).await.unwrap(), None);
     assert_eq!(store.cut(&state(&scope, 6, 0).0, NOW).await.unwrap(), None);
@@ -188,6 +190,27 @@ pub(crate) async fn the_sweep_takes_what_has_run_out_and_no_more_than_asked(stor
     assert_eq!(store.proposals(&scope, None, &Page::first(9)).await.unwrap().len(), 1);
 }
 
+pub(crate) async fn what_was_said_stays_where_that_is_wanted_and_goes_by_its_age(store: &dyn Store) {
+    let ann = scope("ann");
+    leased(store, &ann, &[1, 2, 3]).await;
+    let wanted = |n, keep| Learned { keep, ..learned(n, &ann, 0) };
+    store.learn("me", &[wanted(1, true), wanted(2, false), wanted(3, true)]).await.unwrap();
+    // Whoever lost its lease leaves nothing.
+    store.learn("me", &[wanted(4, true)]).await.unwrap();
+    let kept = async |n| store.raw(&ann, ExchangeId(n)).await.unwrap();
+    assert_eq!(kept(1).await, Some(turn(1, &ann)));
+    assert_eq!((kept(2).await, kept(4).await), (None, None));
+    assert_eq!(store.sweep_raw(NOW, 9).await.unwrap(), 0);
+    assert_eq!(store.sweep_raw(NOW.plus_seconds(60), 1).await.unwrap(), 1);
+    assert_eq!(store.sweep_raw(NOW.plus_seconds(60), 9).await.unwrap(), 1);
+    assert_eq!((kept(1).await, kept(3).await), (None, None));
+    // What began before an erasure is not kept after it.
+    leased(store, &ann, &[5]).await;
+    store.erase(&ann, NOW).await.unwrap();
+    store.learn("me", &[wanted(5, true)]).await.unwrap();
+    assert_eq!(kept(5).await, None);
+}
+
 pub(crate) async fn namespaces_are_those_in_which_the_subject_has_something(store: &dyn Store) {
     let support = scope("ann");
     let sales = support.in_namespace("sales");
@@ -208,7 +231,7 @@ pub(crate) async fn a_ping_is_answered(store: &dyn Store) {
 }
 
 /// Puts one of everything into a scope: a fact with two versions, an episode, a proposal, a waiting and a dead exchange,
-/// a state, an exchange record.
+/// a state, an exchange record, a raw exchange.
 pub(crate) async fn fill(store: &dyn Store, scope: &Scope) {
     let base =
         u128::from(u64::from_le_bytes(*blake3::hash(scope.subject.as_bytes()).as_bytes().first_chunk().unwrap()));
@@ -216,6 +239,7 @@ pub(crate) async fn fill(store: &dyn Store, scope: &Scope) {
     leased(store, scope, &[base + 1, base + 3]).await;
     super::windows::queue_one(store, base + 1).await;
     let mut one = learned(base + 1, scope, 0);
+    one.keep = true;
     one.changes = vec![insert(base + 10, "location.home", "Oslo"), edit(base + 10, "location.home", "Rome", 1)];
     one.episodes = vec![episode(base + 20, Speaker::User, "we met Bob")];
     one.proposals = vec![proposal(base + 30, ProposalStatus::Accepted, Some(base + 10))];

@@ -24,7 +24,8 @@ static WORDS: Sql = Sql::new(
     UNION ALL SELECT 'episode', body FROM episodes WHERE scope = ?1
     UNION ALL SELECT 'turn', turn FROM outbox WHERE scope = ?1
     UNION ALL SELECT 'turn', turn FROM dead_letters WHERE scope = ?1
-    UNION ALL SELECT 'turn', turn FROM window_turns WHERE scope = ?1",
+    UNION ALL SELECT 'turn', turn FROM window_turns WHERE scope = ?1
+    UNION ALL SELECT 'turn', turn FROM raw_exchanges WHERE scope = ?1",
 );
 
 /// The wordings in a record's body that were or could be learned from.
@@ -46,7 +47,7 @@ pub(super) fn words(kind: &str, body: &str) -> Vec<String> {
 }
 
 /// What is counted in the receipt.
-static DELETES: [(&str, Sql); 12] = [
+static DELETES: [(&str, Sql); 13] = [
     ("facts", Sql::new("DELETE FROM facts WHERE scope = ?1")),
     ("history", Sql::new("DELETE FROM history WHERE scope = ?1")),
     // Before the episodes, which would take them along uncounted.
@@ -58,6 +59,7 @@ static DELETES: [(&str, Sql); 12] = [
     ("states", Sql::new("DELETE FROM turn_states WHERE scope = ?1 AND body <> ''")),
     ("digests", Sql::new("DELETE FROM digests WHERE scope = ?1")),
     ("exchanges", Sql::new("DELETE FROM exchanges WHERE scope = ?1")),
+    ("raw_exchanges", Sql::new("DELETE FROM raw_exchanges WHERE scope = ?1")),
     ("window_turns", Sql::new("DELETE FROM window_turns WHERE scope = ?1")),
     ("windows", Sql::new("DELETE FROM windows WHERE scope = ?1")),
 ];

@@ -1,4 +1,6 @@
-//! What was shown for an answer, and what was proposed from it.
+//! What was shown for an answer, what was said, and what was proposed from it.
+
+use std::slice;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -8,16 +10,38 @@ use super::error::driver;
 use super::query::{query, query_as, query_scalar};
 use super::row::{name, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
-use super::text::Sql;
+use super::text::{Dialect, Sql};
 use super::{SqlStore, commit};
-use crate::base::ExchangeId;
-use crate::memory::Scope;
+use crate::base::{ExchangeId, Time};
+use crate::memory::{Scope, Turn};
 use crate::store::{ExchangeStore, Page, Proposal, ProposalStatus, Shown, Signal, StoreError};
 
 static SHOWN: Sql = Sql::new(
     "
     SELECT x.body FROM exchanges x JOIN scopes s ON s.id = x.scope WHERE x.id = ?1 AND s.key = ?2",
 );
+
+static RAW: Sql = Sql::new(
+    "
+    SELECT x.turn FROM raw_exchanges x JOIN scopes s ON s.id = x.scope WHERE x.id = ?1 AND s.key = ?2",
+);
+
+static SWEEP_RAW: Sql = Sql::new(
+    "
+    DELETE FROM raw_exchanges WHERE rowid IN (SELECT rowid FROM raw_exchanges WHERE at < ?1 LIMIT ?2)",
+);
+
+/// What is in parts goes with them; these are before and beyond all parts.
+static SWEEP_OUTER_RAW: [Sql; 2] = [
+    Sql::new(
+        "
+    DELETE FROM raw_exchanges_before WHERE rowid IN (SELECT rowid FROM raw_exchanges_before WHERE at < ?1 LIMIT ?2)",
+    ),
+    Sql::new(
+        "
+    DELETE FROM raw_exchanges_beyond WHERE rowid IN (SELECT rowid FROM raw_exchanges_beyond WHERE at < ?1 LIMIT ?2)",
+    ),
+];
 
 /// What was shown, of an exchange of this scope.
 static READ: Sql = Sql::new("SELECT body FROM exchanges WHERE id = ?1 AND scope = ?2");
@@ -57,6 +81,27 @@ impl ExchangeStore for SqlStore {
             .await
             .map_err(driver("read what was shown"))?;
         body.map(|body| parse("exchanges", &id, &body)).transpose()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "raw"))]
+    async fn raw(&self, scope: &Scope, exchange: ExchangeId) -> Result<Option<Turn>, StoreError> {
+        let id = exchange.to_string();
+        let turn: Option<String> = query_scalar(&RAW)
+            .bind(&id)
+            .bind(&key(scope)[..])
+            .fetch_optional(&self.read)
+            .await
+            .map_err(driver("read a raw exchange"))?;
+        turn.map(|turn| parse("raw_exchanges", &id, &turn)).transpose()
+    }
+
+    #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "sweep_raw"))]
+    async fn sweep_raw(&self, before: Time, max_rows: u32) -> Result<u64, StoreError> {
+        let steps = match self.write.dialect() {
+            Dialect::Sqlite => slice::from_ref(&SWEEP_RAW),
+            Dialect::Postgres => &SWEEP_OUTER_RAW[..],
+        };
+        self.sweep_pieces(steps.iter().map(|sql| (sql, before.0.into())), max_rows).await
     }
 
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "rate"))]

@@ -64,6 +64,13 @@ static LEASES: Sql = Sql::new(
     SELECT 3::bigint, j.key FROM each_text(?1) j JOIN outbox o ON o.exchange = j.value WHERE o.owner = ?2",
 );
 
+static KEEP: Sql = Sql::new(
+    "
+    INSERT INTO raw_exchanges (id, scope, at, turn)
+    SELECT exchange, scope, appended_at, turn FROM outbox WHERE exchange IN (SELECT value FROM each_text(?1))
+    ON CONFLICT (id) DO NOTHING",
+);
+
 static DONE: Sql = Sql::new("DELETE FROM outbox WHERE exchange IN (SELECT value FROM each_text(?1))");
 
 impl SqlStore {
@@ -207,6 +214,8 @@ struct GroupState<'a> {
     turns: HashMap<TurnPlace, TurnRow>,
     writes: Writes,
     done: Vec<ExchangeId>,
+    /// Of those that are done, the ones that stay as raw exchanges.
+    kept: Vec<ExchangeId>,
 }
 
 impl<'a> GroupState<'a> {
@@ -231,6 +240,7 @@ impl<'a> GroupState<'a> {
             turns: HashMap::new(),
             writes: Writes::default(),
             done: Vec::new(),
+            kept: Vec::new(),
         };
         match state.read(&found, &scopes, &turns, &leases) {
             Ok(()) => Ok((tx, state)),
@@ -418,6 +428,7 @@ impl<'a> GroupState<'a> {
             self.seen.insert(place, learned.now);
             self.turn_row(place, learned.now.plus_millis(SEEN_MILLIS)).learned_at = Some(learned.now);
         }
+        self.keep(learned);
         self.done(learned);
         let changed = !(learned.changes.is_empty() && learned.episodes.is_empty() && learned.marks.is_empty());
         LearnOutcome::Applied { revision: self.raise(&learned.scope, changed) }
@@ -430,6 +441,7 @@ impl<'a> GroupState<'a> {
             self.writes.episode(scope.id, episode);
             changed = true;
         }
+        self.keep(learned);
         self.done(learned);
         LearnOutcome::Seen { revision: self.raise(&learned.scope, changed) }
     }
@@ -438,6 +450,13 @@ impl<'a> GroupState<'a> {
     fn done(&mut self, learned: &Learned) {
         if self.leased.is_some() {
             self.done.push(learned.exchange);
+        }
+    }
+
+    /// Has the exchange's row stay, where that is wanted.
+    fn keep(&mut self, learned: &Learned) {
+        if self.leased.is_some() && learned.keep {
+            self.kept.push(learned.exchange);
         }
     }
 
@@ -452,6 +471,7 @@ impl<'a> GroupState<'a> {
     }
 
     async fn write(mut self, tx: &mut Tx) -> Result<Then, StoreError> {
+        execute(tx, &KEEP, "keep raw exchanges", &self.kept).await?;
         let deleted = execute(tx, &DONE, "delete learned exchanges", &self.done).await?;
         if deleted != self.done.len() as u64 {
             return Err(StoreError::Conflict { what: "an outbox row".to_owned() });

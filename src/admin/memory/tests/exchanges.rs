@@ -1,5 +1,9 @@
 use super::*;
 
+fn said(role: Speaker, text: &str) -> Said {
+    Said { role, text: text.into(), hash: String::new() }
+}
+
 fn turn(exchange: ExchangeId, at: Time) -> Turn {
     Turn {
         exchange,
@@ -10,9 +14,9 @@ fn turn(exchange: ExchangeId, at: Time) -> Turn {
         turn_index: 0,
         said_at: at,
         before: None,
-        user: Vec::new(),
+        user: vec![said(Speaker::User, "where is my order?")],
         repeated: false,
-        reply: None,
+        reply: Some(said(Speaker::Assistant, "on its way")),
         complete: true,
         shown: Vec::new(),
         trace: None,
@@ -71,6 +75,7 @@ async fn an_exchange_and_its_proposals_can_be_looked_up_by_their_own_subject() {
     api.store.claim(&Claim { owner: "w".into(), now: at, lease, max: 1 }).await.unwrap();
     let learned = Learned {
         exchange,
+        keep: true,
         scope: ann(),
         epoch: 0,
         turn_key: "k".into(),
@@ -87,6 +92,8 @@ async fn an_exchange_and_its_proposals_can_be_looked_up_by_their_own_subject() {
     let got = api.get(ANN, &format!("/exchanges/{exchange}")).await.must_be(200);
     assert_eq!((&got.body["target"], &got.body["detail"]), (&json!("p/m"), &json!({ "at": 1 })));
     assert_eq!(got.body["at"], "2023-11-14T22:13:20.000Z");
+    let said = [("user", "where is my order?"), ("assistant", "on its way")];
+    assert_eq!(got.body["said"], json!(said.map(|(role, text)| json!({ "role": role, "text": text }))));
     api.get(BOB, &format!("/exchanges/{exchange}")).await.must_be(404);
     api.get(ANN, &format!("/exchanges/{}", ExchangeId(8))).await.must_be(404);
 

@@ -173,6 +173,7 @@ pub(super) const TABLES: &[Table] = &[
         &["id"],
         &[("id", Text), ("scope", Int), ("status", Text), ("fact", Text), ("at", Int), ("body", Text)],
     ),
+    Table::new("raw_exchanges", &["id"], &[("id", Text), ("scope", Int), ("at", Int), ("turn", Text)]),
     Table::new(
         "scopes",
         &["id"],

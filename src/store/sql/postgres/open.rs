@@ -30,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../../migrations/postgres/0014_budgets.sql"),
     include_str!("../../../../migrations/postgres/0016_changes_in_order.sql"),
     include_str!("../../../../migrations/postgres/0017_parts.sql"),
+    include_str!("../../../../migrations/postgres/0018_raw_exchanges.sql"),
 ];
 
 /// The oldest server that has all that is used.

@@ -43,6 +43,7 @@ fn place(what: Aging) -> (&'static str, &'static str) {
     match what {
         Aging::Shown => ("exchanges", "id"),
         Aging::Usage => ("usage", "exchange"),
+        Aging::Raw => ("raw_exchanges", "id"),
     }
 }
 
@@ -64,9 +65,11 @@ pub(in crate::store::sql) async fn divide(pool: &PgPool, what: Aging, days: u32)
 async fn divide_at(pool: &PgPool, what: Aging, days: u32, now: Time) -> Result<Divided, StoreError> {
     let kept = i64::from(days) * 24 * HOUR_MILLIS;
     let span = (kept / PARTS / HOUR_MILLIS).max(1) * HOUR_MILLIS;
-    // The one that is written to, and the next one.
-    for moment in [now, now.plus_millis(span)] {
-        make(pool, what, moment, span).await?;
+    if days > 0 {
+        // The one that is written to, and the next one.
+        for moment in [now, now.plus_millis(span)] {
+            make(pool, what, moment, span).await?;
+        }
     }
     drop_one(pool, what, now.plus_millis(-kept)).await
 }

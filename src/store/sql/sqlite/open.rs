@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../../migrations/sqlite/0014_budgets.sql"),
     include_str!("../../../../migrations/sqlite/0016_changes_in_order.sql"),
     include_str!("../../../../migrations/sqlite/0017_parts.sql"),
+    include_str!("../../../../migrations/sqlite/0018_raw_exchanges.sql"),
 ];
 
 /// How long a caller waits for a free connection.

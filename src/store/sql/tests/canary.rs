@@ -114,6 +114,7 @@ async fn fill(store: &SqlStore, scope: &Scope, round: u128, word: &str) {
     for turn in &mine[..19] {
         let n = turn.exchange.0;
         let mut learned = learned(n, scope, revision);
+        learned.keep = true;
         let mut change = insert(n + 1, "note.a", &text("fact"));
         change.fact.evidence = vec![evidence(&text("quote"))];
         learned.changes = vec![change];

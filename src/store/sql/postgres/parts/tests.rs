@@ -218,6 +218,16 @@ async fn the_books_are_the_same_in_parts() {
     assert_eq!(now.parts, 1, "the server's clock is a year ahead of these rows");
 }
 
+#[tokio::test]
+async fn what_is_not_kept_gets_no_parts() {
+    let Some(database) = Database::fresh().await else { return };
+    let store = connect(&database).await;
+    divide(pool(&store), Aging::Raw, 0).await.unwrap();
+    assert_eq!(names(&store, Aging::Raw).await, ["raw_exchanges_before"]);
+    divide(pool(&store), Aging::Raw, DAYS).await.unwrap();
+    assert_eq!(names(&store, Aging::Raw).await.len(), 3);
+}
+
 /// A database that was in use before its tables were divided.
 #[tokio::test]
 async fn rows_that_are_there_already_stay_when_their_table_is_divided() {
