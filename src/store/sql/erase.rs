@@ -114,7 +114,7 @@ impl SqlStore {
             };
             let remains = match self.backend {
                 Backend::Sqlite(_) => Vec::new(),
-                Backend::Postgres => vec![ON_THE_SERVER],
+                Backend::Postgres(_) => vec![ON_THE_SERVER],
             };
             Ok(Erased { counts, complete, remains, epoch: row.epoch + 1 })
         })

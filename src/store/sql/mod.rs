@@ -76,7 +76,7 @@ pub struct SqlStore {
 #[derive(Clone, Debug)]
 enum Backend {
     Sqlite(sqlite::File),
-    Postgres,
+    Postgres(postgres::Together),
 }
 
 impl SqlStore {

@@ -10,7 +10,7 @@ use super::query::{query, query_as, query_scalar};
 use super::row::{hex, rows};
 use super::session::{Pool, Tx};
 use super::text::Sql;
-use super::{SqlStore, tombstone};
+use super::{Backend, SqlStore, tombstone};
 use crate::base::Time;
 use crate::memory::Scope;
 use crate::store::{Erased, ScopeKey, ScopeState, ScopeStore, StoreError};
@@ -143,6 +143,11 @@ pub(super) static READ_SECRET: Sql = Sql::new("SELECT value FROM secrets WHERE n
 impl ScopeStore for SqlStore {
     #[instrument(level = "debug", name = "store", skip_all, fields(db.system.name = self.system(), db.operation.name = "scope_state"))]
     async fn scope_state(&self, scope: &Scope) -> Result<ScopeState, StoreError> {
+        if let Backend::Postgres(together) = &self.backend
+            && let Some(state) = together.ask(key(scope)).await
+        {
+            return Ok(state);
+        }
         let row = load_one(&self.read, scope).await?;
         Ok(row.map(|r| ScopeState { revision: r.revision, epoch: r.epoch }).unwrap_or_default())
     }

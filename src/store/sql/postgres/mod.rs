@@ -7,6 +7,7 @@
 mod episode;
 mod open;
 mod parts;
+mod together;
 mod write;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ pub(super) use episode::put_one;
 pub use open::PostgresServer;
 pub(super) use open::{about, open};
 pub(super) use parts::divide;
+pub(super) use together::Together;
 pub(super) use write::write;
 
 /// How a database is connected to.

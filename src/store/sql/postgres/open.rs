@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
 
-use super::PostgresOptions;
+use super::{PostgresOptions, Together};
 use crate::store::StoreError;
 use crate::store::sql::error::driver;
 use crate::store::sql::query::{query, query_scalar};
@@ -64,12 +64,13 @@ pub(in crate::store::sql) async fn open(options: PostgresOptions) -> Result<SqlS
         ask(&mut conn).await?;
         migrate(&mut conn).await?;
     }
+    let together = Together::new(pool.clone());
     let pool = Pool::Postgres(pool);
     query(&FRESH_SECRET).bind(TOMBSTONE_SALT).execute(&pool).await.map_err(driver("make a salt"))?;
     let value: Vec<u8> =
         query_scalar(&READ_SECRET).bind(TOMBSTONE_SALT).fetch_one(&pool).await.map_err(driver("read a salt"))?;
     let salt = secret(TOMBSTONE_SALT, &value)?;
-    Ok(SqlStore { write: pool.clone(), read: pool, salt, backend: Backend::Postgres })
+    Ok(SqlStore { write: pool.clone(), read: pool, salt, backend: Backend::Postgres(together) })
 }
 
 async fn connect(options: &PostgresOptions) -> Result<PgPool, StoreError> {

@@ -106,6 +106,32 @@ async fn the_time_zone_of_a_server_changes_nothing() {
     crate::store::contract::usage::what_was_booked_is_summed_up_in_order(&connect(&database).await).await;
 }
 
+/// Where scopes stand is asked by many at once: each is told what was true after it asked, also beside those who give up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_that_ask_where_scopes_stand_are_told_what_was_written_before() {
+    let Some(database) = Database::fresh().await else { return };
+    let store = connect(&database).await;
+    let mut asking = tokio::task::JoinSet::new();
+    for subject in 0..8_u128 {
+        let store = store.clone();
+        asking.spawn(async move {
+            let own = scope(&format!("subject {subject}"));
+            assert_eq!(store.scope_state(&own).await.unwrap().revision, 0);
+            for n in 1..=20_i64 {
+                // One that asks and leaves at once holds up nobody.
+                drop(futures_util::poll!(std::pin::pin!(store.scope_state(&own))));
+                let said = episode(subject << 64 | u128::from(n.unsigned_abs()), Speaker::User, "hello");
+                assert_eq!(store.put_episodes(&own, &[said]).await.unwrap(), n);
+                let states = tokio::join!(store.scope_state(&own), store.scope_state(&own));
+                assert_eq!((states.0.unwrap().revision, states.1.unwrap().revision), (n, n));
+            }
+        });
+    }
+    while let Some(done) = asking.join_next().await {
+        done.unwrap();
+    }
+}
+
 /// A connection that dies in the middle of a write leaves nothing of it, and the next one works.
 #[tokio::test]
 async fn what_was_cut_off_leaves_nothing_and_the_next_write_works() {
