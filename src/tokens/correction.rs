@@ -31,6 +31,8 @@ const BIWEIGHT: f64 = 4.685;
 /// Huber's fit has one solution, whatever it begins with; Tukey's goes on from there and forgets the outliers.
 const HUBER_ROUNDS: usize = 20;
 const BIWEIGHT_ROUNDS: usize = 8;
+/// What moves ratio and overhead less than this settles a fit: usually three rounds do.
+const SETTLED: f64 = 1e-9;
 
 /// Upstream's tokens as a function of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -165,7 +167,9 @@ fn fit(samples: &[Sample]) -> (f64, f64) {
     let size = |x: f64| (x * x + NOISE_TOKENS * NOISE_TOKENS).sqrt();
     let mut ratio = median(pairs.iter().map(|(x, y)| y / x).collect()).clamp(RATIOS.0, RATIOS.1);
     let mut overhead = 0.0;
-    for round in 0..HUBER_ROUNDS + BIWEIGHT_ROUNDS {
+    let mut round = 0;
+    while round < HUBER_ROUNDS + BIWEIGHT_ROUNDS {
+        let before = (ratio, overhead);
         let residual = |&(x, y): &(f64, f64)| ((y - ratio * x - overhead) / size(x)).abs();
         // 1.4826 makes a standard deviation of a median deviation.
         let scale = (1.4826 * median(pairs.iter().map(residual).collect())).max(NOISE);
@@ -194,6 +198,13 @@ fn fit(samples: &[Sample]) -> (f64, f64) {
             (ratio, overhead) = (xy / xx, 0.0);
         }
         (ratio, overhead) = (ratio.clamp(RATIOS.0, RATIOS.1), overhead.min(MAX_OVERHEAD));
+        round += 1;
+        if (ratio - before.0).abs() <= SETTLED && (overhead - before.1).abs() <= SETTLED {
+            if round > HUBER_ROUNDS {
+                break;
+            }
+            round = HUBER_ROUNDS;
+        }
     }
     (ratio, overhead)
 }
