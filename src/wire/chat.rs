@@ -92,7 +92,10 @@ impl ChatRequest {
         if !text.trim_start_matches([' ', '\n', '\r', '\t']).starts_with('{') {
             return Err(DecodeError::NotAnObject);
         }
-        let members: Vec<Member> = scan::members(text, whole).collect();
+        let (members, messages) = match dialect {
+            Dialect::Chat => members_and_messages(text, whole),
+            Dialect::Messages | Dialect::Responses => (scan::members(text, whole).collect(), None),
+        };
         let last = |key: &str| members.iter().rev().find(|m| m.key.of(text) == key).map(|m| m.value);
 
         let model = match last("model").map(|s| s.of(text)) {
@@ -106,7 +109,7 @@ impl ChatRequest {
             Some(_) => return Err(fault("stream", "must be a boolean")),
         };
         let view = match dialect {
-            Dialect::Chat => View::of_array(text, last("messages"))?,
+            Dialect::Chat => messages.unwrap_or_else(|| Err(fault("messages", "is required")))?,
             Dialect::Messages => messages::view(text, last("system"), last("messages"))?,
             Dialect::Responses => responses::view(text, last("instructions"), last("input"))?,
         };
@@ -287,17 +290,45 @@ impl View {
     /// Reads an array of messages that all stand for themselves.
     pub(super) fn of_array(text: &str, array: Option<Span>) -> Result<Self, DecodeError> {
         let array = array.ok_or_else(|| fault("messages", "is required"))?;
-        if !array.of(text).starts_with('[') {
+        Self::at(text, array.start)
+    }
+
+    /// Reads the messages of the array that begins at `start`, and finds out where it ends: a long history is gone through once.
+    fn at(text: &str, start: usize) -> Result<Self, DecodeError> {
+        if text.as_bytes().get(start) != Some(&b'[') {
             return Err(fault("messages", "must be an array"));
         }
-        let read =
-            |(i, span)| Message::read(text, span).ok_or_else(|| fault(format!("messages[{i}]"), "must be an object"));
-        let messages = scan::elements(text, array).enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut elements = scan::elements(text, Span::new(start, text.len()));
+        let mut messages: Vec<Message> = Vec::new();
+        while let Some(at) = elements.begin() {
+            let message = Message::read_at(text, at)
+                .ok_or_else(|| fault(format!("messages[{}]", messages.len()), "must be an object"))?;
+            elements.go_on(message.span.end);
+            messages.push(message);
+        }
         if messages.is_empty() {
             return Err(fault("messages", "must not be empty"));
         }
-        Ok(Self { array, messages })
+        Ok(Self { array: Span::new(start, elements.end()), messages })
     }
+}
+
+/// The members of a request, and what the last of them that is called `messages` holds, in one go.
+fn members_and_messages(text: &str, whole: Span) -> (Vec<Member>, Option<Result<View, DecodeError>>) {
+    let (mut members, mut messages) = (Vec::new(), None);
+    let mut walk = scan::members(text, whole);
+    while let Some((key, start)) = walk.begin() {
+        let mut end = None;
+        if key.of(text) == "messages" {
+            let view = View::at(text, start);
+            end = view.as_ref().ok().map(|view| view.array.end);
+            messages = Some(view);
+        }
+        let end = end.unwrap_or_else(|| scan::end_of_value(text, start));
+        walk.go_on(end);
+        members.push(Member { key, value: Span::new(start, end) });
+    }
+    (members, messages)
 }
 
 pub(super) fn fault(param: impl Into<String>, problem: &'static str) -> DecodeError {

@@ -206,13 +206,14 @@ impl Message {
         }
     }
 
-    /// Reads the message under `span`; `None` when it is no object.
-    pub(super) fn read(text: &str, span: Span) -> Option<Self> {
-        if !span.of(text).starts_with('{') {
+    /// Reads the message that begins at `start`, and finds out where it ends; `None` when it is no object.
+    pub(super) fn read_at(text: &str, start: usize) -> Option<Self> {
+        if text.as_bytes().get(start) != Some(&b'{') {
             return None;
         }
-        let mut message = Self::new(span, Role::Other, Content::Absent);
-        for Member { key, value } in scan::members(text, span) {
+        let mut members = scan::members(text, Span::new(start, text.len()));
+        let mut message = Self::new(Span::default(), Role::Other, Content::Absent);
+        for Member { key, value } in members.by_ref() {
             let literal = value.of(text);
             let non_null = (literal != "null").then_some(value);
             match key.of(text) {
@@ -227,6 +228,7 @@ impl Message {
                 _ => {}
             }
         }
+        message.span = Span::new(start, members.end());
         Some(message)
     }
 

@@ -84,7 +84,7 @@ pub fn members(text: &str, span: Span) -> Members<'_> {
     let bytes = &text.as_bytes()[..span.end.min(text.len())];
     let at = skip_space(bytes, span.start);
     let at = if bytes.get(at) == Some(&b'{') { at + 1 } else { bytes.len() };
-    Members { bytes, at }
+    Members { bytes, at, end: bytes.len() }
 }
 
 /// Returns the elements of the array under `span`, in order; none when it is not an array.
@@ -100,7 +100,7 @@ pub fn elements(text: &str, span: Span) -> Elements<'_> {
         Some(b',') => at,
         _ => bytes.len(),
     };
-    Elements { bytes, at }
+    Elements { bytes, at, end: bytes.len() }
 }
 
 /// Returns the value of the last member called `key` of the object under `span`.
@@ -116,27 +116,50 @@ pub fn member(text: &str, span: Span, key: &str) -> Option<Span> {
 pub struct Members<'a> {
     bytes: &'a [u8],
     at: usize,
+    end: usize,
 }
 
 impl Iterator for Members<'_> {
     type Item = Member;
 
     fn next(&mut self) -> Option<Member> {
+        let (key, start) = self.begin()?;
+        let end = skip_value(self.bytes, start);
+        self.go_on(end);
+        Some(Member { key, value: Span::new(start, end) })
+    }
+}
+
+impl Members<'_> {
+    /// The next key, and where its value begins; [`Members::go_on`] behind that before the next one is asked for. For values that are read anyway:
+    /// where one ends need not be looked for first.
+    pub fn begin(&mut self) -> Option<(Span, usize)> {
         let mut at = skip_space(self.bytes, self.at);
         if self.bytes.get(at) == Some(&b',') {
             at = skip_space(self.bytes, at + 1);
         }
         if self.bytes.get(at) != Some(&b'"') {
-            self.at = self.bytes.len();
+            if self.at < self.bytes.len() {
+                self.end = (at + 1).min(self.bytes.len());
+                self.at = self.bytes.len();
+            }
             return None;
         }
         let key_end = skip_string(self.bytes, at);
         let key = Span::new(at + 1, key_end.saturating_sub(1).max(at + 1));
         let colon = skip_space(self.bytes, key_end);
-        let start = skip_space(self.bytes, colon + 1);
-        let end = skip_value(self.bytes, start);
+        Some((key, skip_space(self.bytes, colon + 1)))
+    }
+
+    /// Goes on behind a value that ends here.
+    pub fn go_on(&mut self, end: usize) {
         self.at = end;
-        Some(Member { key, value: Span::new(start, end) })
+    }
+
+    /// The offset behind the object, once there is no further member.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.end
     }
 }
 
@@ -145,24 +168,53 @@ impl Iterator for Members<'_> {
 pub struct Elements<'a> {
     bytes: &'a [u8],
     at: usize,
+    end: usize,
 }
 
 impl Iterator for Elements<'_> {
     type Item = Span;
 
     fn next(&mut self) -> Option<Span> {
+        let start = self.begin()?;
+        let end = skip_value(self.bytes, start);
+        self.go_on(end);
+        (end > start).then_some(Span::new(start, end))
+    }
+}
+
+impl Elements<'_> {
+    /// Where the next element begins; [`Elements::go_on`] behind it before the next one is asked for, as with [`Members::begin`].
+    pub fn begin(&mut self) -> Option<usize> {
         let mut at = skip_space(self.bytes, self.at);
         if self.bytes.get(at) == Some(&b',') {
             at = skip_space(self.bytes, at + 1);
         }
         if matches!(self.bytes.get(at), None | Some(b']')) {
-            self.at = self.bytes.len();
+            if self.at < self.bytes.len() {
+                self.end = (at + 1).min(self.bytes.len());
+                self.at = self.bytes.len();
+            }
             return None;
         }
-        let end = skip_value(self.bytes, at);
-        self.at = end;
-        (end > at).then_some(Span::new(at, end))
+        Some(at)
     }
+
+    /// Goes on behind an element that ends here.
+    pub fn go_on(&mut self, end: usize) {
+        self.at = end;
+    }
+
+    /// The offset behind the array, once there is no further element.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.end
+    }
+}
+
+/// The offset behind the value that begins at `at`.
+#[must_use]
+pub fn end_of_value(text: &str, at: usize) -> usize {
+    skip_value(text.as_bytes(), at)
 }
 
 fn skip_space(bytes: &[u8], mut at: usize) -> usize {
@@ -267,6 +319,20 @@ mod tests {
         assert_eq!(of(0, text.find(" ,").unwrap()), [r#"{"a":1}"#]);
         assert_eq!(of(text.rfind(',').unwrap(), text.len()), [r#""x""#]);
         assert_eq!(of(text.find(',').unwrap(), text.len()), ["2", r#""x""#]);
+    }
+
+    #[test]
+    fn what_is_read_on_the_way_tells_where_it_ends() {
+        let text = r#" { "a" : [ 1 , {"b":"}"} ] , "c":{ } } "#;
+        let mut members = members(text, whole(text));
+        let (key, start) = members.begin().unwrap();
+        assert_eq!(key.of(text), "a");
+        let mut elements = elements(text, Span::new(start, text.len()));
+        assert_eq!(elements.by_ref().count(), 2);
+        assert!(text[..elements.end()].ends_with("} ]"));
+        members.go_on(elements.end());
+        assert_eq!(members.by_ref().map(|m| m.value.of(text)).collect::<Vec<_>>(), ["{ }"]);
+        assert_eq!((members.next(), members.end()), (None, text.len() - 1));
     }
 
     #[test]
