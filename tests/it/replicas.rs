@@ -113,6 +113,34 @@ async fn a_tool_loop_goes_on_at_another_replica_with_the_same_bytes() {
     assert!(other.app.metrics.redis_commands.get(RedisCommand::Read, RedisOutcome::Ok) > 0);
 }
 
+// The cut is replayed over the conversation, not remembered: whichever replica is asked cuts at the same place.
+#[tokio::test]
+async fn a_growing_chat_that_hops_is_cut_as_if_it_had_stayed() {
+    let Some(redis) = redis::shared() else { return };
+    let budget = |builder: Builder| builder.with("[budget]\nmax_input_tokens = 1000");
+    let (one, other) = two(&redis, budget).await;
+    let alone = budget(Stack::of(Script::Fixed("I see.".to_owned()))).start().await;
+    let (mut messages, mut cuts) = (Vec::new(), Vec::new());
+    for turn in 0..40 {
+        let asked =
+            format!("Turn {turn}: what do you think of {}?", "the lantern in the garden behind our house ".repeat(4));
+        messages.push(json!({"role": "user", "content": asked}));
+        let body = json!({"model": "gpt-4o", "messages": messages}).to_string();
+        let hops = if turn % 2 == 0 { &one } else { &other };
+        let mut sent = Vec::new();
+        for stack in [hops, &alone] {
+            let off = stack.chat(body.clone()).user("ann").header("x-backstory-memory", "off");
+            let cut = off.send().await.must_be(200).context("cut");
+            sent.push((cut, stack.sent().json()["messages"].clone()));
+        }
+        assert_eq!(sent[0], sent[1], "turn {turn}");
+        cuts.push(sent[0].0);
+        messages.push(json!({"role": "assistant", "content": "I see."}));
+    }
+    cuts.dedup();
+    assert!(cuts.len() > 3, "{cuts:?}");
+}
+
 #[tokio::test]
 async fn an_erasure_reaches_what_the_other_replica_holds_at_once() {
     let Some(redis) = redis::shared() else { return };
