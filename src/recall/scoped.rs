@@ -28,6 +28,8 @@ pub(super) struct Scoped {
     pub(super) revision: i64,
     /// The last change that is in it, where the source can tell what follows.
     pub(super) change: Option<i64>,
+    /// The same before it was last brought up to date.
+    change_before: Option<i64>,
     /// How often it was said that something changed here, and how often of that it was brought up to date.
     told: u64,
     followed: u64,
@@ -45,7 +47,13 @@ pub(super) struct Scoped {
 impl Scoped {
     /// Holds the newest `max_episodes`, now and later; the store keeps the others.
     pub(super) fn build(data: ScopeData, max_episodes: usize) -> Self {
-        let mut scoped = Self { revision: data.revision, change: data.change, max_episodes, ..Self::default() };
+        let mut scoped = Self {
+            revision: data.revision,
+            change: data.change,
+            change_before: data.change,
+            max_episodes,
+            ..Self::default()
+        };
         for fact in data.facts {
             scoped.put_fact(fact);
         }
@@ -71,6 +79,9 @@ impl Scoped {
         if revision > self.revision + 1 {
             return false;
         }
+        // What is taken in here may be gone again by a change that was followed already, since a revision is read before the changes: those are
+        // gone through once more.
+        self.change = self.change_before;
         for change in &learned.changes {
             self.put_fact(change.fact.clone());
         }
@@ -104,6 +115,7 @@ impl Scoped {
     /// `None` when the scope was erased meanwhile: read it again.
     pub(super) fn catch_up(&mut self, since: Since, told: u64) -> Option<Vec<EpisodeId>> {
         let mut new = Vec::new();
+        self.change_before = self.change;
         for change in since.changes {
             if self.change.is_some_and(|known| change.seq <= known) {
                 continue;

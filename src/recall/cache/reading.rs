@@ -77,12 +77,15 @@ impl Recall {
     /// A scope from memory, brought up to the store's revision: another process may have changed or erased it.
     async fn held(&self, scope: &Scope) -> Result<Option<Arc<Entry>>, StoreError> {
         let Some(entry) = self.hot.get(scope) else { return Ok(None) };
+        let before = read(&entry).revision;
         let revision = self.source.revision(scope).await?;
         let is_current = {
             let scoped = read(&entry);
             !scoped.is_outdated() && revision.is_none_or(|revision| revision == scoped.revision)
         };
-        if is_current || self.catch_up(scope, &entry, revision).await? {
+        // A store that is behind what it said before was restored, or has lost what its changes were counted by.
+        let is_behind = revision.is_some_and(|revision| revision < before);
+        if is_current || !is_behind && self.catch_up(scope, &entry, revision).await? {
             return Ok(Some(entry));
         }
         self.invalidate(scope);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::{Random as _, SeededRandom};
 use crate::recall::Since;
+use crate::recall::scoped::Scoped;
 use crate::store::Store;
 use crate::store::contract::fixtures;
 use crate::store::sql::{SqlStore, SqliteOptions};
@@ -187,4 +188,37 @@ async fn until_a_change_is_followed_nothing_is_answered_from_memory_at_once() {
     assert!(bench.recall.recall_now(&query).is_none() && bench.recall.facts_now(&scope()).is_none());
     assert_eq!(shown(&bench.recall.recall(&query).await.unwrap()), [2]);
     assert_eq!(shown(&bench.recall.recall_now(&query).unwrap()), [2]);
+}
+
+/// A revision is read before the changes: what was learned in between and deleted at once is not taken in for good.
+#[tokio::test]
+async fn what_is_gone_before_it_is_taken_in_does_not_stay() {
+    let bench = Bench::new(true).await;
+    let store = &bench.source.store;
+    bench.recall.facts(&scope()).await.unwrap();
+    let said = episode(1, "s", 0, "The plumber fixed the boiler in the cellar");
+    assert_eq!(store.put_episodes(&scope(), std::slice::from_ref(&said)).await.unwrap(), 1);
+    store.delete_episode(&scope(), EpisodeId(1), NOW).await.unwrap();
+    // As it is read while both are written: the revision of before, and the changes of after.
+    let changes = store.changes(&scope(), 0, 10).await.unwrap();
+    let mut scoped = Scoped::build(ScopeData { change: Some(0), ..ScopeData::default() }, 10);
+    assert!(scoped.catch_up(Since { revision: 0, changes: changes.clone() }, 0).is_some());
+    assert!(scoped.follow(1, &learned(Vec::new(), vec![said], Vec::new())));
+    assert_eq!(scoped.index.episodes().count(), 1);
+    let again = changes.into_iter().filter(|change| change.seq > scoped.change.unwrap()).collect();
+    assert!(scoped.catch_up(Since { revision: 2, changes: again }, 0).is_some());
+    assert_eq!((scoped.index.episodes().count(), scoped.revision), (0, 2));
+}
+
+#[tokio::test]
+async fn a_store_that_is_behind_what_it_said_is_read_again() {
+    let bench = Bench::new(true).await;
+    let store = &bench.source.store;
+    store.put_episodes(&scope(), &home()).await.unwrap();
+    bench.recall.facts(&scope()).await.unwrap();
+    // It knows of a revision that the store, restored, has lost.
+    let lost = episode(9, "s9", 0, "The accordion was sold to Bruno");
+    bench.recall.learned(&scope(), 2, &learned(Vec::new(), vec![lost], Vec::new()));
+    assert!(shown(&bench.recall.recall(&ask("Who got the accordion?")).await.unwrap()).is_empty());
+    assert_eq!(bench.source.readings.load(Ordering::SeqCst), 2);
 }
