@@ -95,6 +95,22 @@ proptest! {
     }
 }
 
+/// How many episodes are scored to the end without pruning, and with it.
+fn scored_to_the_end(index: &Index, asked: &Asked<'_>, config: &RecallConfig, limit: usize) -> [usize; 2] {
+    let prune = Prune {
+        index,
+        asked,
+        shares: Shares::new(index, &config.weights),
+        boost: (0.0, 0.1),
+        floor: 0.2,
+        lenient: true,
+        beside: 0.16,
+        telling: true,
+        limit,
+    };
+    [None, Some(&prune)].map(|prune| reads(index, &[index], asked).unwrap().score(0.16, prune).hits.len())
+}
+
 #[test]
 fn most_of_what_holds_one_of_many_words_is_left_out() {
     let places = ["lisbon", "oslo", "ghent", "porto", "bergen", "turin", "graz", "basel"];
@@ -106,19 +122,7 @@ fn most_of_what_holds_one_of_many_words_is_left_out() {
     let index = index_of(episodes.collect());
     let query = ask("my travel ticket with the refund for oslo".to_owned(), Exclude::default());
     let (asked, config) = (Asked::new(&query), RecallConfig::default());
-    let prune = Prune {
-        index: &index,
-        asked: &asked,
-        shares: Shares::new(&index, &config.weights),
-        boost: (0.0, 0.1),
-        floor: 0.2,
-        lenient: true,
-        beside: 0.16,
-        telling: true,
-        limit: 4,
-    };
-    let [all, few] =
-        [None, Some(&prune)].map(|prune| reads(&index, &[&index], &asked).unwrap().score(0.16, prune).hits.len());
+    let [all, few] = scored_to_the_end(&index, &asked, &config, 4);
     assert!(few * 3 < all, "{few} of {all}");
     assert!(few >= 4);
 }
@@ -139,19 +143,7 @@ fn of_a_question_that_was_asked_by_the_hundred_few_are_scored_to_the_end() {
     let index = index_of(trips.chain(copies).collect());
     let query = ask(asked(9_001), Exclude::default());
     let (asked, config) = (Asked::new(&query), RecallConfig::default());
-    let prune = Prune {
-        index: &index,
-        asked: &asked,
-        shares: Shares::new(&index, &config.weights),
-        boost: (0.0, 0.1),
-        floor: 0.2,
-        lenient: true,
-        beside: 0.16,
-        telling: true,
-        limit: 20,
-    };
-    let [all, few] =
-        [None, Some(&prune)].map(|prune| reads(&index, &[&index], &asked).unwrap().score(0.16, prune).hits.len());
+    let [all, few] = scored_to_the_end(&index, &asked, &config, 20);
     assert!(few * 5 < all, "{few} of {all}");
     let [pruned, exhaustive] =
         [true, false].map(|prune| told(&ranked(&[&index], &asked, &config, Purpose::Show, 20, prune)));
