@@ -10,6 +10,7 @@ use super::error::driver;
 use super::query::{query, query_as, query_scalar};
 use super::row::{name, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
+use super::sweep::older;
 use super::text::{Dialect, Sql};
 use super::{SqlStore, commit};
 use crate::base::{ExchangeId, Time};
@@ -26,22 +27,10 @@ static RAW: Sql = Sql::new(
     SELECT x.turn FROM raw_exchanges x JOIN scopes s ON s.id = x.scope WHERE x.id = ?1 AND s.key = ?2",
 );
 
-static SWEEP_RAW: Sql = Sql::new(
-    "
-    DELETE FROM raw_exchanges WHERE rowid IN (SELECT rowid FROM raw_exchanges WHERE at < ?1 LIMIT ?2)",
-);
+static SWEEP_RAW: Sql = older!("raw_exchanges");
 
 /// What is in parts goes with them; these are before and beyond all parts.
-static SWEEP_OUTER_RAW: [Sql; 2] = [
-    Sql::new(
-        "
-    DELETE FROM raw_exchanges_before WHERE rowid IN (SELECT rowid FROM raw_exchanges_before WHERE at < ?1 LIMIT ?2)",
-    ),
-    Sql::new(
-        "
-    DELETE FROM raw_exchanges_beyond WHERE rowid IN (SELECT rowid FROM raw_exchanges_beyond WHERE at < ?1 LIMIT ?2)",
-    ),
-];
+static SWEEP_OUTER_RAW: [Sql; 2] = [older!("raw_exchanges_before"), older!("raw_exchanges_beyond")];
 
 /// What was shown, of an exchange of this scope.
 static READ: Sql = Sql::new("SELECT body FROM exchanges WHERE id = ?1 AND scope = ?2");

@@ -20,22 +20,24 @@ static DIGESTS: Sql = Sql::new(
         (SELECT scope, kind, prefix FROM digests WHERE expires_at <= ?1 LIMIT ?2)",
 );
 
-static EXCHANGES: Sql = Sql::new(
-    "
-    DELETE FROM exchanges WHERE rowid IN (SELECT rowid FROM exchanges WHERE at < ?1 LIMIT ?2)",
-);
+/// A statement that deletes rows of a table that are older than a time, so many at once.
+macro_rules! older {
+    ($table:literal) => {
+        Sql::new(concat!(
+            "DELETE FROM ",
+            $table,
+            " WHERE rowid IN (SELECT rowid FROM ",
+            $table,
+            " WHERE at < ?1 LIMIT ?2)"
+        ))
+    };
+}
+pub(super) use older;
+
+static EXCHANGES: Sql = older!("exchanges");
 
 /// What is in parts goes with them; these are before and beyond all parts.
-static OUTER_EXCHANGES: [Sql; 2] = [
-    Sql::new(
-        "
-    DELETE FROM exchanges_before WHERE rowid IN (SELECT rowid FROM exchanges_before WHERE at < ?1 LIMIT ?2)",
-    ),
-    Sql::new(
-        "
-    DELETE FROM exchanges_beyond WHERE rowid IN (SELECT rowid FROM exchanges_beyond WHERE at < ?1 LIMIT ?2)",
-    ),
-];
+static OUTER_EXCHANGES: [Sql; 2] = [older!("exchanges_before"), older!("exchanges_beyond")];
 
 /// Only what changed no fact: the others are part of a fact's history and go with it.
 static PROPOSALS: Sql = Sql::new(
