@@ -149,13 +149,6 @@ pub fn message_hash(role: Role, text: &str) -> Hash {
     *blake3::hash(&buffer).as_bytes()
 }
 
-/// Writes a hash in hexadecimal digits.
-#[must_use]
-pub fn hex(hash: &Hash) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    hash.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[digit as usize])).collect()
-}
-
 /// The canonical form: role, text (our own fence taken out) and tool calls. Not in it: `cache_control`, which clients move
 /// from turn to turn, ids of tool calls, and images (signed URLs change with each request).
 fn hash_of(text: &str, message: &Message, buffer: &mut Vec<u8>) -> Hash {
@@ -253,10 +246,5 @@ mod tests {
         assert!(!of(json!([user("a")])).is_tool_loop());
         let none = of(json!([{"role": "assistant", "content": "b"}]));
         assert_eq!((none.turn(), none.previous_turn(), none.session(), none.is_tool_loop()), (None, None, None, false));
-    }
-
-    #[test]
-    fn hex_is_lower_case_and_whole() {
-        assert_eq!(hex(&[0xab; 32]), "ab".repeat(32));
     }
 }

@@ -9,4 +9,4 @@
 mod chain;
 
 pub use crate::base::fence;
-pub use chain::{Chain, Hash, after_response, chain, hex, message_hash, start};
+pub use chain::{Chain, Hash, after_response, chain, message_hash, start};

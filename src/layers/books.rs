@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::record::Ending;
 use super::span;
 use crate::access::Spent;
-use crate::conversation;
+use crate::base::hex;
 use crate::exchange::{Call, Payload, Recall, Sent};
 use crate::store::{UsageOutcome, UsageRow, UsageTimes, UsageTokens};
 use crate::telemetry::{Direction, Metrics, Used};
@@ -234,7 +234,7 @@ fn count<'t>(texts: impl Iterator<Item = &'t str>, rules: Rules, counter: &Count
 fn conversation_of(call: &Call, recall: &Recall) -> Option<String> {
     let (chat, chain) = (call.payload.chat()?, recall.chain.as_ref()?);
     let first = chat.messages().iter().position(|message| message.role == Role::User)?;
-    Some(conversation::hex(chain.prefixes.get(first)?))
+    Some(hex(chain.prefixes.get(first)?))
 }
 
 fn clipped(model: &str) -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::base::Time;
+use crate::base::{Time, hex};
 use crate::context::Fitted;
 use crate::conversation::{self, fence};
 use crate::exchange::{Call, MemoryOutcome, Recall};
@@ -118,7 +118,7 @@ fn turn(
     let said = |index: usize, role: Speaker, limit: usize| {
         let text = chat.message_text(&messages[index]);
         let text = clip(&fence::strip(&text), limit).to_owned();
-        Said { role, text, hash: conversation::hex(&chain.message_hashes[index]) }
+        Said { role, text, hash: hex(&chain.message_hashes[index]) }
     };
     let before = messages[..newest]
         .iter()
@@ -138,7 +138,7 @@ fn turn(
     let first = messages.iter().position(|m| m.role == Role::User)?;
     let reply = reply.map(|text| {
         let text = clip(&fence::strip(&text), MAX_SAID_BYTES).to_owned();
-        let hash = conversation::hex(&conversation::message_hash(Role::Assistant, &text));
+        let hash = hex(&conversation::message_hash(Role::Assistant, &text));
         Said { role: Speaker::Assistant, text, hash }
     });
     let shown = answered
@@ -151,8 +151,8 @@ fn turn(
         exchange: call.stamp.exchange,
         scope: call.identity.scope.clone()?,
         epoch: recall.epoch,
-        session: conversation::hex(&chain.prefixes[first]),
-        turn_key: conversation::hex(&chain.prefixes[newest]),
+        session: hex(&chain.prefixes[first]),
+        turn_key: hex(&chain.prefixes[newest]),
         turn_index: messages[..newest].iter().filter(|m| m.role == Role::User).count() as i64,
         said_at: call.stamp.at,
         before,

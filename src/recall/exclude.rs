@@ -26,7 +26,7 @@ impl Exclude {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::hex;
+    use crate::base::hex;
 
     #[test]
     fn a_message_is_known_by_the_hash_that_was_stored() {

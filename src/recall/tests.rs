@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use super::{Exclude, Query, Recall, RecallConfig, ScopeData, Source};
+use crate::base::hex;
 use crate::base::{EpisodeId, ExchangeId, FactId, Time};
-use crate::conversation::hex;
 use crate::memory::{
     Action, Actor, Cardinality, Episode, EpisodeKind, Fact, FactChange, FactKind, FactStatus, Recollection, Scope,
     Sensitivity, SourceType, Speaker,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::ask::{Format, Question};
-use crate::conversation::hex;
+use crate::base::hex;
 use crate::memory::language;
 
 use super::Material;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::error::driver;
 use super::query::{Row, query};
-use super::row::{JsonRows, hex, json, rows};
+use super::row::{JsonRows, json, rows};
 use super::scope::{ScopeRow, ensure, key, load};
 use super::session::{Pool, Tx};
 use super::sqlite::{Bound, begin_script};
@@ -15,7 +15,7 @@ use super::text::Sql;
 use super::usage::forget_subject;
 use super::write::{StoredFacts, Then, TurnPlace, TurnRow, VersionRow, Writes, execute};
 use super::{Backend, SqlStore, commit};
-use crate::base::{ExchangeId, Time};
+use crate::base::{ExchangeId, Time, hex};
 use crate::memory::{Scope, Speaker};
 use crate::store::{Finished, LearnOutcome, Learned, StateKey, StoreError, TurnState, UsageRow};
 

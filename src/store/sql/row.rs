@@ -53,12 +53,6 @@ pub(super) fn parse<T: DeserializeOwned>(table: &'static str, id: &str, body: &s
     })
 }
 
-/// Bytes as hexadecimal digits, for `unhex`.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).map(char::from).collect()
-}
-
 /// The name of a unit variant as serde writes it, without quotes: what status columns hold.
 pub(super) fn name<T: Serialize>(variant: &T) -> String {
     json(variant).trim_matches('"').to_owned()

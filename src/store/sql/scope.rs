@@ -7,11 +7,11 @@ use tracing::instrument;
 
 use super::error::driver;
 use super::query::{query, query_as, query_scalar};
-use super::row::{hex, rows};
+use super::row::rows;
 use super::session::{Pool, Tx};
 use super::text::Sql;
 use super::{Backend, SqlStore, tombstone};
-use crate::base::Time;
+use crate::base::{Time, hex};
 use crate::memory::Scope;
 use crate::store::{Erased, ScopeKey, ScopeState, ScopeStore, StoreError};
 

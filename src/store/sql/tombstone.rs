@@ -2,11 +2,10 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::row::hex;
 use super::session::Tx;
 use super::text::Sql;
 use super::write::execute;
-use crate::base::Time;
+use crate::base::{Time, hex};
 use crate::memory::Scope;
 use crate::store::StoreError;
 

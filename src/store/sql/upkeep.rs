@@ -6,13 +6,13 @@ use tracing::instrument;
 use super::error::driver;
 use super::postgres::divide;
 use super::query::{query, query_as, query_scalar};
-use super::row::{hex, json, parse, rows};
+use super::row::{json, parse, rows};
 use super::scope::{ensure_one, key, set_revisions};
 use super::session::{Pool, Tx};
 use super::text::Sql;
 use super::write::{StoredFacts, Writes, execute};
 use super::{SqlStore, commit, tombstone};
-use crate::base::Time;
+use crate::base::{Time, hex};
 use crate::memory::Scope;
 use crate::store::{Aging, Audit, Audited, Divided, Forgetting, Forgotten, StoreError, SubjectUse, UpkeepStore};
 

@@ -10,12 +10,12 @@ use tracing::instrument;
 use super::error::driver;
 use super::insert::Rows;
 use super::query::{On, Row, Value, query_as, query_built};
-use super::row::{hex, rows};
+use super::row::rows;
 use super::scope::key;
 use super::session::Tx;
 use super::text::{Dialect, Sql, for_postgres};
 use super::{SqlStore, commit};
-use crate::base::{ExchangeId, MAX_FIGURE, Time};
+use crate::base::{ExchangeId, MAX_FIGURE, Time, hex};
 use crate::memory::Scope;
 use crate::store::{
     StoreError, UsageBy, UsageGroup, UsageOutcome, UsageQuery, UsageRow, UsageStore, UsageSums, UsageTokens,

@@ -7,11 +7,11 @@ use tracing::instrument;
 
 use super::error::driver;
 use super::query::{query, query_as, query_scalar};
-use super::row::{hex, parse, rows};
+use super::row::{parse, rows};
 use super::scope::key;
 use super::text::{Dialect, Sql};
 use super::{SqlStore, commit};
-use crate::base::{EpisodeId, Time, millis};
+use crate::base::{EpisodeId, Time, hex, millis};
 use crate::embed::Generation;
 use crate::memory::{Episode, Scope};
 use crate::store::{Due, DueEpisode, GenerationRecord, GenerationState, NewVector, ScopeKey, StoreError, VectorStore};

@@ -96,7 +96,7 @@ impl SqlStore {
         if target.write.dialect() != Dialect::Postgres {
             return Err(StoreError::Unusable("only a PostgreSQL database can be copied into".to_owned()));
         }
-        let source = super::row::hex(blake3::hash(&self.salt).as_bytes());
+        let source = crate::base::hex(blake3::hash(&self.salt).as_bytes());
         if target.mark(SERVED).await?.is_some() {
             return Err(StoreError::Unusable(
                 "a gateway has served from the target since it was copied to: to copy again would undo what it learned. \
