@@ -1,6 +1,6 @@
 //! The episodes of one exchange: what was said, by either side.
 
-use memchr::memmem;
+use memchr::memchr_iter;
 
 use crate::base::fence;
 use crate::base::{EpisodeId, Random, Time};
@@ -70,10 +70,16 @@ fn echoes(text: &str, shown: &[Block]) -> bool {
         return false;
     }
     let folded = fold(text).to_lowercase();
-    let holds = |text: &str, part: &str| memmem::find(text.as_bytes(), part.as_bytes()).is_some();
     shown.iter().any(|block| {
         (folded.len() >= 24 && holds(&block.text, &folded)) || block.lines.iter().any(|line| holds(&folded, line))
     })
+}
+
+/// Whether `part` stands in `text`. A searcher that is made for each of many parts costs more than it saves in a text of one turn.
+fn holds(text: &str, part: &str) -> bool {
+    let (text, part) = (text.as_bytes(), part.as_bytes());
+    let Some(last) = text.len().checked_sub(part.len()) else { return false };
+    part.first().is_none_or(|&first| memchr_iter(first, &text[..=last]).any(|at| text[at..].starts_with(part)))
 }
 
 fn episode(turn: &Turn, said: &Said, text: String, side: i64, now: Time, ids: &dyn Random) -> Episode {

@@ -16,12 +16,14 @@ pub const MAX_VALUE_CHARS: usize = 300;
 /// Folds compatibility forms (full-width letters, ligatures) and runs of white space; keeps case and script.
 #[must_use]
 pub fn fold(text: &str) -> Cow<'_, str> {
-    let nfkc: Cow<'_, str> =
-        if text.is_ascii() || is_nfkc_quick(text.chars()) == unicode_normalization::IsNormalized::Yes {
-            Cow::Borrowed(text)
-        } else {
-            Cow::Owned(text.nfkc().collect())
-        };
+    if text.is_ascii() {
+        return fold_ascii(text);
+    }
+    let nfkc: Cow<'_, str> = if is_nfkc_quick(text.chars()) == unicode_normalization::IsNormalized::Yes {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.nfkc().collect())
+    };
     let tidy = !nfkc.starts_with(char::is_whitespace)
         && !nfkc.ends_with(char::is_whitespace)
         && !nfkc.contains(|c: char| c.is_whitespace() && c != ' ')
@@ -29,14 +31,33 @@ pub fn fold(text: &str) -> Cow<'_, str> {
     if tidy {
         return nfkc;
     }
-    let mut folded = String::with_capacity(nfkc.len());
-    for word in nfkc.split_whitespace() {
-        if !folded.is_empty() {
-            folded.push(' ');
-        }
-        folded.push_str(word);
+    Cow::Owned(nfkc.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The same for what has no other letters, as most texts: white space alone is to be folded in it.
+fn fold_ascii(text: &str) -> Cow<'_, str> {
+    let is_white = |byte: u8| matches!(byte, b'\t'..=b'\r' | b' ');
+    let (mut before, mut is_tidy) = (b' ', true);
+    for byte in text.bytes() {
+        is_tidy &= !is_white(byte) || (byte == b' ' && before != b' ');
+        before = byte;
     }
-    Cow::Owned(folded)
+    if is_tidy && before != b' ' {
+        return Cow::Borrowed(text);
+    }
+    let mut folded = Vec::with_capacity(text.len());
+    let mut before = b' ';
+    for byte in text.bytes() {
+        let byte = if is_white(byte) { b' ' } else { byte };
+        if (before, byte) != (b' ', b' ') {
+            folded.push(byte);
+        }
+        before = byte;
+    }
+    if folded.last() == Some(&b' ') {
+        folded.pop();
+    }
+    Cow::Owned(String::from_utf8(folded).expect("bytes of ASCII are letters"))
 }
 
 /// Whether two values mean the same: without regard to case, width, white space, punctuation and English articles.
@@ -271,6 +292,15 @@ mod tests {
         assert!(same_value(&json!("上海"), &json!("上海。")));
         assert!(!same_value(&json!("C++"), &json!("C")) && !same_value(&json!("Roma"), &json!("Rome")));
         assert!(same_value(&json!(7), &json!(7)) && !same_value(&json!(7), &json!("seven")));
+    }
+
+    #[test]
+    fn white_space_is_folded_alike_with_and_without_other_letters() {
+        for text in ["", " ", "a", " a", "a ", "a b", "a  b", "a\n \u{b}b\r\n", "- a\tb\n- c.\n\n", "a\u{1f} b"] {
+            let folded = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(fold(text), folded(text), "{text:?}");
+            assert_eq!(fold(&format!("{text}é")), folded(&format!("{text}é")), "{text:?}");
+        }
     }
 
     #[test]

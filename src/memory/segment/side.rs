@@ -9,6 +9,9 @@ use crate::memory::turn::Speaker;
 const MAX_TOKENS: f64 = 500.0;
 
 fn tokens(text: &str) -> f64 {
+    if text.is_ascii() {
+        return text.len() as f64 * 0.25;
+    }
     text.chars()
         .map(|c| {
             if is_han(c) || ('\u{3040}'..='\u{30ff}').contains(&c) || ('\u{ac00}'..='\u{d7af}').contains(&c) {
