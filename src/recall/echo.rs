@@ -11,6 +11,8 @@ use crate::memory::text;
 
 /// Words of a run: so many in a row are hardly said twice by chance.
 const RUN: usize = 4;
+/// Bytes of a word with its space, about: how much room is made for runs.
+const LETTERS: usize = 6;
 /// Share of a text's runs that must stand in the request.
 const MOST: f64 = 0.8;
 
@@ -20,7 +22,7 @@ pub(super) struct Runs(Vec<u64>);
 
 impl Runs {
     pub(super) fn of(text: &str) -> Self {
-        let mut runs = Vec::new();
+        let mut runs = Vec::with_capacity(text.len() / LETTERS);
         each_run(text, |run| runs.push(run));
         runs.sort_unstable();
         runs.dedup();
@@ -48,7 +50,8 @@ impl Said {
             return false;
         }
         let said = self.runs.get_or_init(|| {
-            let mut said = HashSet::default();
+            let bytes: usize = self.texts.iter().map(String::len).sum();
+            let mut said = HashSet::with_capacity_and_hasher(bytes / LETTERS, BuildHasherDefault::default());
             for text in &self.texts {
                 each_run(text, |run| {
                     said.insert(run);
@@ -62,40 +65,32 @@ impl Said {
     }
 }
 
-/// Calls `take` for each run of words in a text.
+/// Calls `take` for each run of words in a text. Where a script has no spaces, each of its characters is a word.
 fn each_run(text: &str, mut take: impl FnMut(u64)) {
-    let mut last = [0_u64; RUN];
-    for (at, word) in words(&text::fold(text.into())).enumerate() {
-        last.rotate_left(1);
-        last[RUN - 1] = word;
-        if at + 1 >= RUN {
+    let mut last = [0; RUN];
+    let mut count = 0;
+    let mut next = |word| {
+        last = [last[1], last[2], last[3], word];
+        count += 1;
+        if count >= RUN {
             take(last.iter().fold(0, |hash, &word| mix(hash ^ word)));
         }
+    };
+    // Zero between words.
+    let mut word = 0;
+    for c in text::fold(text.into()).chars().chain([' ']) {
+        let is_letter = c.is_alphanumeric();
+        if is_letter && c < '\u{2e80}' {
+            word = mix(word ^ u64::from(c));
+            continue;
+        }
+        if word != 0 {
+            next(std::mem::take(&mut word));
+        }
+        if is_letter {
+            next(mix(u64::from(c)));
+        }
     }
-}
-
-/// Hashes of the words; where a script has no spaces, of its characters.
-fn words(folded: &str) -> impl Iterator<Item = u64> {
-    let mut rest = folded;
-    std::iter::from_fn(move || {
-        rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
-        let first = rest.chars().next()?;
-        let is_word = |c: char| c.is_alphanumeric() && c < '\u{2e80}';
-        let end =
-            if is_word(first) { rest.find(|c: char| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
-        let (word, tail) = rest.split_at(end);
-        rest = tail;
-        Some(hash(word))
-    })
-}
-
-/// Takes eight bytes at a time: most words are one such step.
-fn hash(word: &str) -> u64 {
-    word.as_bytes().chunks(8).fold(word.len() as u64, |hash, part| {
-        let mut eight = [0; 8];
-        eight[..part.len()].copy_from_slice(part);
-        mix(hash ^ u64::from_le_bytes(eight))
-    })
 }
 
 fn mix(hash: u64) -> u64 {
