@@ -37,14 +37,9 @@ impl<'a> Words<'a> {
         at.checked_sub(back).map_or("", |at| self.at(at))
     }
 
-    /// Where these words stand in a row.
-    fn find(&self, phrase: &str) -> Option<usize> {
-        let phrase: Vec<&str> = phrase.split(' ').collect();
-        self.0.windows(phrase.len()).position(|words| words == phrase)
-    }
-
-    fn has(&self, phrases: &[&str]) -> bool {
-        phrases.iter().any(|phrase| self.find(phrase).is_some())
+    /// Whether these words stand in a row.
+    fn has(&self, phrase: &[&str]) -> bool {
+        self.0.windows(phrase.len()).any(|words| words[0] == phrase[0] && words == phrase)
     }
 }
 
@@ -71,7 +66,8 @@ fn may_be_time(word: &str) -> bool {
         return false;
     }
     if word.as_bytes()[0].is_ascii_digit() {
-        return true;
+        // Of bare numbers only a year makes a time by itself.
+        return year_number(word).is_some() || !word.bytes().all(|byte| byte.is_ascii_digit());
     }
     let word = word.strip_suffix('s').unwrap_or(word);
     matches!(
@@ -83,11 +79,11 @@ fn may_be_time(word: &str) -> bool {
 }
 
 fn days(words: &Words<'_>, today: Today) -> Option<Span> {
-    if words.has(&["day before yesterday"]) {
+    if words.has(&["day", "before", "yesterday"]) {
         today.day(2)
-    } else if words.has(&["yesterday", "last night"]) {
+    } else if words.has(&["yesterday"]) || words.has(&["last", "night"]) {
         today.day(1)
-    } else if words.has(&["today", "this morning"]) {
+    } else if words.has(&["today"]) || words.has(&["this", "morning"]) {
         today.day(0)
     } else {
         None
@@ -96,13 +92,13 @@ fn days(words: &Words<'_>, today: Today) -> Option<Span> {
 
 /// "last weekend", "this month".
 fn named(words: &Words<'_>, today: Today) -> Option<Span> {
-    if words.has(&["last weekend"]) {
+    if words.has(&["last", "weekend"]) {
         let Span { to, .. } = today.whole(Unit::Week, 1)?;
         return Some(Span { from: to.plus_seconds(-2 * 86_400), to });
     }
     [("week", Unit::Week), ("month", Unit::Month), ("year", Unit::Year)].into_iter().find_map(|(name, unit)| {
-        let ago = i64::from(words.has(&[&format!("last {name}")]));
-        (ago == 1 || words.has(&[&format!("this {name}")])).then(|| today.whole(unit, ago))?
+        let ago = i64::from(words.has(&["last", name]));
+        (ago == 1 || words.has(&["this", name])).then(|| today.whole(unit, ago))?
     })
 }
 
