@@ -104,6 +104,11 @@ fn span(text: &str, belongs: impl Fn(char) -> bool) -> usize {
 
 /// A run of letters and digits with single connectors inside: `don't`, `5,999`, `v1.2.3`, `abc-12345`, `ann@site.org`.
 fn chunk_length(text: &str) -> usize {
+    // Most end where their plain letters do.
+    let plain = text.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    if matches!(text.as_bytes().get(plain), None | Some(b' ')) {
+        return plain;
+    }
     let mut end = 0;
     let mut before = ' ';
     let mut chars = text.char_indices().peekable();
@@ -216,7 +221,8 @@ fn amount(text: &str, emit: &mut impl FnMut(Piece<'_>)) -> bool {
 }
 
 fn word(text: &str, emit: &mut impl FnMut(Piece<'_>)) {
-    let text = match text.rsplit_once('\'') {
+    let parted = if text.bytes().any(|byte| byte == b'\'') { text.rsplit_once('\'') } else { None };
+    let text = match parted {
         Some((head, "s" | "m" | "re" | "ve" | "ll" | "d")) => head,
         Some((_, "t")) => return, // "don't", "isn't"
         Some((head, tail)) => {
