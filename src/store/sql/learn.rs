@@ -3,7 +3,7 @@
 //! Everything is read first (scopes, leases, when turns were last learned from, versions), then decided in memory in the order of
 //! the group, then written. So a group costs a handful of statements however large it is.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use super::error::driver;
 use super::query::{Row, query};
@@ -146,6 +146,17 @@ async fn begin_group(
         let (open, found) = begin_script(pool, script, DOING, file.in_memory).await?;
         return Ok((Tx::Script(open), found.into_iter().map(Row::Sqlite).collect()));
     }
+    // Boxed, so that what waits for a file is not as large as what waits for a server.
+    Box::pin(begin_locked(store, asked, owner)).await
+}
+
+/// The same for PostgreSQL.
+async fn begin_locked(
+    store: &SqlStore,
+    asked: [JsonRows; 4],
+    owner: Option<&str>,
+) -> Result<(Tx, Vec<Row>), StoreError> {
+    const DOING: &str = "begin a group";
     let mut tx = store.begin().await?;
     let [scopes, turns, facts, leases] = asked;
     query(&LOCK).bind(scopes.clone()).execute(&mut tx).await.map_err(driver(DOING))?;

@@ -130,6 +130,7 @@ impl SqlStore {
         self.retried(|error| matches!(error, StoreError::Crossed(_)), write).await
     }
 
+    /// Each try is boxed: as a part of the futures around it, all that a write may wait for would be copied with every one of them.
     async fn retried<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
         again: impl Fn(&StoreError) -> bool,
@@ -137,7 +138,7 @@ impl SqlStore {
     ) -> Result<T, StoreError> {
         for pause in PAUSES {
             let begun = tokio::time::Instant::now();
-            match write().await {
+            match Box::pin(write()).await {
                 Err(error) if self.write.dialect() == Dialect::Postgres && again(&error) && begun.elapsed() < LONG => {
                     tracing::debug!(%error, "a write is tried again");
                     tokio::time::sleep(pause).await;
@@ -145,7 +146,7 @@ impl SqlStore {
                 done => return done,
             }
         }
-        write().await
+        Box::pin(write()).await
     }
 
     /// Looks for damage; returns what was found, at most ten lines; `None` for a server, which sees to its own files.
