@@ -53,11 +53,11 @@ const TABLES: [Table; 6] = [
 const EPISODES: usize = 3;
 const REVISIONS: usize = 4;
 
-/// How many exchanges a script has room for: few while little goes on, many under load.
-const SIZES: [usize; 2] = [2, 16];
+/// How many exchanges a script has room for. What is left empty is bound all the same, so that one does not do for all.
+const SIZES: [usize; 4] = [2, 4, 8, 16];
 
 /// For each size, without and with the commit.
-static SCRIPTS: LazyLock<[[String; 2]; 2]> =
+static SCRIPTS: LazyLock<[[String; 2]; SIZES.len()]> =
     LazyLock::new(|| SIZES.map(|size| ["", "COMMIT"].map(|end| script(&TABLES, size, end))));
 
 /// Writes the rows, and commits them when told to; returns what was done.
@@ -71,7 +71,7 @@ pub(in crate::store::sql) async fn write(
         if left == 0 && then == Then::Stay {
             return Ok(then);
         }
-        let size = usize::from(left > SIZES[0]);
+        let size = SIZES.iter().position(|&size| left <= size).unwrap_or(SIZES.len() - 1);
         let commit = then == Then::Commit && left <= SIZES[size];
         let episodes = writes.episodes.len().min(SIZES[size] * TABLES[EPISODES].rows);
         let revisions = writes.revisions.len().min(SIZES[size]);
