@@ -1,5 +1,6 @@
 //! The books: rows by exchange, and sums over them.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::slice;
@@ -39,12 +40,12 @@ pub(super) const N_COLUMNS: usize = 28;
 /// request that the gateway answers.
 macro_rules! ordinary {
     () => {
-        "exchange, at, tenant, namespace, key, operation, model, target, stream, input, output, cost, \
+        "exchange, at, tenant, namespace, key, subject, operation, model, target, stream, input, output, cost, \
      total_us, first_us, overhead_us"
     };
 }
 /// How many columns that are.
-const N_ORDINARY: usize = 15;
+const N_ORDINARY: usize = 16;
 
 static ERASED: Sql = Sql::new(
     "
@@ -128,7 +129,6 @@ fn is_ordinary(row: &UsageRow) -> bool {
     row.tokens == tokens
         && (row.attempts, row.status, row.outcome) == (1, 200, UsageOutcome::Complete)
         && (row.memory_cost, row.saved) == (nothing, nothing)
-        && row.subject.is_none()
         && row.conversation.is_none()
 }
 
@@ -140,6 +140,7 @@ fn ordinary_values(row: &UsageRow) -> [Value; N_ORDINARY] {
         row.tenant.to_string().into(),
         row.namespace.to_string().into(),
         row.key.to_string().into(),
+        row.subject.as_deref().into(),
         row.operation.into(),
         row.model.clone().into(),
         row.target.clone().into(),
@@ -209,24 +210,30 @@ async fn insert<'c>(on: impl Into<On<'c>>, rows: &[UsageRow]) -> Result<(), Stor
 }
 
 /// The rows, without the subjects that were erased since: what began before an erasure leaves nothing of them.
-async fn without_erased(conn: &mut Tx, all: &[UsageRow]) -> Result<Vec<UsageRow>, StoreError> {
-    let scope = |row: &UsageRow| {
-        row.subject.clone().map(|subject| key(&Scope::new(row.tenant.clone(), row.namespace.clone(), subject)))
+async fn without_erased<'r>(conn: &mut Tx, all: &'r [UsageRow]) -> Result<Cow<'r, [UsageRow]>, StoreError> {
+    let scope_of = |row: &UsageRow| {
+        row.subject.clone().map(|subject| Scope::new(row.tenant.clone(), row.namespace.clone(), subject))
     };
-    let keys: HashSet<String> = all.iter().filter_map(scope).map(|key| hex(&key)).collect();
+    // The rows of a group are of few people.
+    let scopes: HashSet<Scope> = all.iter().filter_map(scope_of).collect();
+    let mut keyed: HashMap<_, _> = scopes.into_iter().map(|scope| (key(&scope), scope)).collect();
     let found: Vec<(Vec<u8>, i64)> = query_as(&ERASED)
-        .bind(rows(&keys.into_iter().collect::<Vec<_>>()))
+        .bind(rows(&keyed.keys().map(|key| hex(key)).collect::<Vec<_>>()))
         .fetch_all(conn)
         .await
         .map_err(driver("book usage"))?;
-    let erased: HashMap<Vec<u8>, i64> = found.into_iter().collect();
+    if found.is_empty() {
+        return Ok(Cow::Borrowed(all));
+    }
+    let erased: HashMap<Scope, i64> =
+        found.into_iter().filter_map(|(key, at)| Some((keyed.remove(&key[..])?, at))).collect();
     let mut all = all.to_vec();
     for row in &mut all {
-        if scope(row).and_then(|key| erased.get(&key[..]).copied()).is_some_and(|at| row.at.0 <= at) {
+        if scope_of(row).and_then(|scope| erased.get(&scope)).is_some_and(|at| row.at.0 <= *at) {
             forget_subject(row);
         }
     }
-    Ok(all)
+    Ok(Cow::Owned(all))
 }
 
 /// The id that stands before all of a moment's.
