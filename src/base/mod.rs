@@ -2,8 +2,9 @@
 //!
 //! [`fence`] is the reserved span around
 //! all that we add to a request. Nothing here does IO or knows about HTTP, OpenAI or memory. Time and randomness are traits, so
-//! that every test is deterministic; the real ones are made once, in `app`.
+//! that every test is deterministic; the real ones are made once, in `app`. A [`Bell`] is what connections wake in place of their tasks.
 
+mod bell;
 mod clock;
 mod error;
 pub mod fence;
@@ -17,6 +18,7 @@ mod secret;
 pub(crate) mod testing;
 mod trace_parent;
 
+pub use bell::Bell;
 pub use clock::{Clock, ManualClock, SystemClock, Time, millis};
 pub use error::{ErrorKind, GatewayError};
 pub use figure::{MAX_FIGURE, MAX_SUM};

@@ -1,6 +1,7 @@
 //! Accepts connections, and drains them when told to stop.
 
 use std::convert::Infallible;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use super::entrance::{Entrance, Handshakes};
 use super::front::Front;
+use crate::base::Bell;
 
 /// How long a client may take to send the next request's head; so long an idle connection is kept.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
@@ -111,10 +113,11 @@ impl Guest {
             .header_read_timeout(HEAD_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
+        let bell = Bell::default();
         let mut stopping = false;
         loop {
             tokio::select! {
-                ended = connection.as_mut() => {
+                ended = poll_fn(|cx| bell.poll(cx, |cx| connection.as_mut().poll(cx))) => {
                     if let Err(error) = ended {
                         tracing::debug!(%error, "connection ended early");
                     }
