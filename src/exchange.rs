@@ -400,7 +400,7 @@ pub struct Routed<B> {
     /// The answer.
     pub response: http::Response<B>,
     /// What was sent; `None` for embeddings.
-    pub fitted: Option<Fitted>,
+    pub fitted: Option<Arc<Fitted>>,
     /// The target that answered, as `provider/model`.
     pub target: String,
     /// How many attempts were made.

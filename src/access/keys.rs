@@ -51,7 +51,7 @@ impl VirtualKeys {
         let hash = fingerprint(key);
         match (self.configured.get(&hash), &self.stored) {
             (Some(principal), _) => Ok(Some(Arc::clone(principal))),
-            (None, Some(stored)) => stored.find(&hash).await,
+            (None, Some(stored)) => Box::pin(stored.find(&hash)).await,
             (None, None) => Ok(None),
         }
     }

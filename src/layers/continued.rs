@@ -43,7 +43,7 @@ impl Stage<Call> for Continued {
         };
         match chat.kept_upstream() {
             Some(Kept::Response(id)) => {
-                let found = self.find(&call, &id).await?;
+                let found = Box::pin(self.find(&call, &id)).await?;
                 if found.is_none() && is_walled(&call, "/v1/responses") {
                     let text = format!("Previous response with id '{id}' not found.");
                     return Err(not_found(text, "previous_response_id"));
@@ -60,7 +60,7 @@ impl Stage<Call> for Continued {
             Some(Kept::Conversation(_)) | None => {}
         }
         if is_walled(&call, "/v1/responses") {
-            self.check_references(&call).await?;
+            Box::pin(self.check_references(&call)).await?;
         }
         Ok(call)
     }

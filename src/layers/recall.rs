@@ -74,12 +74,15 @@ impl Recall {
     /// Does the work of the stage for a call: also what `explain` uses.
     pub async fn ask(&self, call: &Call) -> exchange::Recall {
         let identity = &call.identity;
-        let (Some(chat), Some(scope)) = (call.payload.chat(), &identity.scope) else {
-            return self.without_subject(call).await;
-        };
-        if let Some(reason) = identity.skipped {
-            return without(MemoryOutcome::Skipped(reason), None);
+        // In boxes: where nothing is asked, no room for it is to be carried along.
+        match (call.payload.chat(), &identity.scope, identity.skipped) {
+            (Some(_), Some(_), Some(reason)) => without(MemoryOutcome::Skipped(reason), None),
+            (Some(chat), Some(scope), None) => Box::pin(self.ask_for(call, chat, scope)).await,
+            _ => Box::pin(self.without_subject(call)).await,
         }
+    }
+
+    async fn ask_for(&self, call: &Call, chat: &ChatRequest, scope: &Scope) -> exchange::Recall {
         let chain = Arc::new(conversation::chain(scope, chat));
         let begun = Instant::now();
         let asked = tokio::time::timeout(self.deadline, self.look(call, chat, scope, &chain, begun)).await;

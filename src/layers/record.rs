@@ -262,13 +262,13 @@ impl Outcome {
         }
         set(headers, EXCHANGE, self.call.stamp.exchange.to_string());
         set_target(headers, &target, attempts);
-        let memory = memory_header(&self.recall, fitted.as_ref(), full);
+        let memory = memory_header(&self.recall, fitted.as_deref(), full);
         set(headers, MEMORY, memory.clone());
-        let context = fitted.as_ref().and_then(context_header).unwrap_or_default();
+        let context = fitted.as_deref().and_then(context_header).unwrap_or_default();
         if !context.is_empty() {
             set(headers, CONTEXT, context.clone());
         }
-        let with_memory = fitted.as_ref().is_some_and(Fitted::shows_memory);
+        let with_memory = fitted.as_deref().is_some_and(Fitted::shows_memory);
         if with_memory {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }

@@ -23,7 +23,7 @@ const MAX_BEFORE_BYTES: usize = 2 * 1024;
 #[derive(Debug)]
 pub(super) struct Answered {
     /// What was sent.
-    pub(super) fitted: Fitted,
+    pub(super) fitted: Arc<Fitted>,
     /// The target that answered.
     pub(super) target: String,
     /// The memory outcome, as in the response header.

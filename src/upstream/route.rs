@@ -74,7 +74,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Preview {
     /// What would be sent.
-    pub fitted: Fitted,
+    pub fitted: Arc<Fitted>,
     /// The target.
     pub target: Arc<Target>,
     /// What its answers have taught.

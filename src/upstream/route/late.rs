@@ -50,7 +50,7 @@ impl Walk<'_> {
         match tokio::time::timeout(silence, &mut trying).await {
             Ok(outcome) => {
                 spans::answered(&span, &outcome);
-                Attempted::Ended(Box::new(outcome), lane)
+                Attempted::Ended(outcome, lane)
             }
             Err(_) => Attempted::Late(Box::new(self.begun(target, kept, lane, trying, span))),
         }
@@ -97,9 +97,9 @@ impl Shared {
 /// What the stream goes on with: upstream's own, or one event that says why there is none.
 fn stream_of(outcome: Outcome, dialect: Dialect) -> UpstreamBody {
     match outcome {
-        Ok((answer, _)) => {
-            let sse = is_sse(&answer);
-            let body = answer.into_body();
+        Ok(answer) => {
+            let sse = is_sse(&answer.0);
+            let body = answer.0.into_body();
             // A reply that is no stream is one event: whole, and as upstream wrote it.
             if sse { body } else { body.into_event("") }
         }

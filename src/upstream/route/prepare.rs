@@ -31,7 +31,7 @@ const UNKNOWN_MAX_OUTPUT: usize = 4096;
 #[derive(Clone)]
 pub(super) struct Prepared {
     pub(super) body: Bytes,
-    pub(super) fitted: Option<Fitted>,
+    pub(super) fitted: Option<Arc<Fitted>>,
     /// We ask for usage although the client did not.
     pub(super) asked_usage: bool,
     /// The conversation's hashes, where there is a use for them.
@@ -42,6 +42,17 @@ pub(super) struct Prepared {
     pub(super) back: Option<Back>,
     /// Members that it has no word for.
     pub(super) dropped: Vec<String>,
+}
+
+/// What is known, or assumed, of a target when a request is fitted to it.
+#[derive(Clone, Copy)]
+struct Assumed {
+    /// Tokens of input and output together.
+    window: Option<usize>,
+    /// Real tokens per token of ours.
+    correction: f64,
+    /// Real tokens that upstream adds to each request.
+    overhead: usize,
 }
 
 /// How a request is fitted.
@@ -68,13 +79,12 @@ impl Shared {
         look: bool,
     ) -> Result<Prepared, GatewayError> {
         let known = self.learned.known(target, request.call.stamp.at);
-        let fit = context::Target {
+        let assumed = Assumed {
             window: target.window(known.window),
             correction: known.correction.ratio,
             overhead: known.correction.overhead.round() as usize,
-            ..target.fit.clone()
         };
-        self.prepare_for(request, target, fit, digests, look).await
+        self.prepare_for(request, target, assumed, digests, look).await
     }
 
     /// Makes the body anew for a target that found it larger than its window; `None` when nothing would be different.
@@ -90,13 +100,12 @@ impl Shared {
         let counted = sent.fitted.as_ref()?.report.sent_uncorrected;
         // What upstream counted of this very request is worth more than what was learned from others.
         let exactly = counted.zip(overflow.sent).map(|(ours, theirs)| theirs as f64 / ours.max(1) as f64);
-        let fit = context::Target {
+        let assumed = Assumed {
             window: [target.window(known.window), told].into_iter().flatten().min(),
             correction: exactly.map_or(known.correction.ratio, |ratio| ratio.max(known.correction.ratio)),
             overhead: known.correction.overhead.round() as usize,
-            ..target.fit.clone()
         };
-        let again = self.prepare_for(request, target, fit, &self.digests, false).await.ok()?;
+        let again = self.prepare_for(request, target, assumed, &self.digests, false).await.ok()?;
         (again.body != sent.body).then_some(again)
     }
 
@@ -104,7 +113,7 @@ impl Shared {
         &self,
         request: &Recalled<()>,
         target: &Arc<Target>,
-        fit: context::Target,
+        assumed: Assumed,
         digests: &Arc<Digests>,
         look: bool,
     ) -> Result<Prepared, GatewayError> {
@@ -133,10 +142,11 @@ impl Shared {
             (None, Some(summaries)) => summaries.chain(call),
             (chain, _) => chain.clone(),
         };
+        let Assumed { window, correction, overhead } = assumed;
         let how = FitHow {
             chain: chain.clone(),
             digests: Arc::clone(digests),
-            target: Arc::new(context::Target { ask_usage, ..fit }),
+            target: Arc::new(context::Target { ask_usage, window, correction, overhead, ..target.fit.clone() }),
             params: target.params.clone(),
             rewritten: None,
             figures: counted,
@@ -187,7 +197,7 @@ impl Shared {
     }
 
     /// Fits a chat request to a target, its rules applied; a large one off the async threads. What was made of the request is kept for the next fit.
-    async fn fit(&self, request: &Recalled<()>, mut how: FitHow) -> Result<(Fitted, FitHow), GatewayError> {
+    async fn fit(&self, request: &Recalled<()>, mut how: FitHow) -> Result<(Arc<Fitted>, FitHow), GatewayError> {
         let (call, recall) = (Arc::clone(&request.call), Arc::clone(&request.recall));
         let (counter, trails) = (Arc::clone(&self.counter), Arc::clone(&self.trails));
         let large = request.call.payload.chat().is_some_and(|chat| chat.body().len() >= FIT_INLINE_BYTES);
@@ -218,7 +228,7 @@ impl Shared {
                 figures: how.figures,
                 strip_own_fence: how.memory,
             });
-            fitted.map(|fitted| (fitted, how)).map_err(|error| match error {
+            fitted.map(|fitted| (Arc::new(fitted), how)).map_err(|error| match error {
                 FitError::ContextLength { message, .. } => {
                     GatewayError::new(ErrorKind::ContextLength, message).with_param(param)
                 }

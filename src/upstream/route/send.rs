@@ -27,7 +27,7 @@ use crate::wire::translate::Back;
 pub(super) type Answer = Box<(Response<UpstreamBody>, Prepared)>;
 
 /// How one attempt ended.
-pub(super) type Outcome = Result<(Response<UpstreamBody>, Prepared), Failure>;
+pub(super) type Outcome = Result<Answer, Failure>;
 
 /// How long upstream asked to wait; goes with its answer.
 #[derive(Clone, Copy)]
@@ -64,13 +64,13 @@ impl Shared {
         self.metrics.upstream_header_seconds.observe(took.as_secs_f64());
         let asks_usage = prepared.asked_usage || prepared.back == Some(Back::ToMessages);
         if answer.status() == StatusCode::BAD_REQUEST && asks_usage {
-            answer = self.without_usage(request, target, key, &mut prepared, answer).await?;
+            answer = Box::pin(self.without_usage(request, target, key, &mut prepared, answer)).await?;
         }
         let status = answer.status();
         if is_error(status) {
             self.metrics.attempts.inc(AttemptOutcome::of_status(status.as_u16()));
-            let answer = attempt::masked(&target.provider, &call.credential, answer).await;
-            let (answer, overflow) = overflow_in(answer).await;
+            let answer = Box::pin(attempt::masked(&target.provider, &call.credential, answer)).await;
+            let (answer, overflow) = Box::pin(overflow_in(answer)).await;
             let answer = Box::new((answer, prepared));
             return Err(match overflow.filter(|_| call.payload.chat().is_some()) {
                 Some(overflow) => Failure::Overflow(answer, overflow),
@@ -81,8 +81,11 @@ impl Shared {
             return Err(self.none(AttemptError::Invalid { provider: target.provider.name.clone(), problem }));
         }
         if more {
-            let looked =
-                if is_sse(&answer) { self.look(target, answer).await } else { look_whole(target, answer).await };
+            let looked = if is_sse(&answer) {
+                Box::pin(self.look(target, answer)).await
+            } else {
+                Box::pin(look_whole(target, answer)).await
+            };
             answer = match looked {
                 Ok(answer) => answer,
                 Err(failure) => {
@@ -98,7 +101,7 @@ impl Shared {
             latency.answered(stream, took, now_ms());
         }
         self.metrics.attempts.inc(AttemptOutcome::Ok);
-        Ok((answer, prepared))
+        Ok(Box::new((answer, prepared)))
     }
 
     fn none(&self, error: AttemptError) -> Failure {

@@ -50,8 +50,7 @@ pub(super) fn answered(span: &Span, outcome: &Outcome) {
     }
     span.record("backstory.outcome", outcome_text(outcome));
     let status = match outcome {
-        Ok((answer, _)) => Some(answer.status()),
-        Err(Failure::Answer(answer, _) | Failure::Overflow(answer, _)) => Some(answer.0.status()),
+        Ok(answer) | Err(Failure::Answer(answer, _) | Failure::Overflow(answer, _)) => Some(answer.0.status()),
         Err(Failure::None(_)) => None,
     };
     if let Some(status) = status {

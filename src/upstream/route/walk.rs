@@ -171,7 +171,10 @@ impl Shared {
             response.headers_mut().insert(DROPPED, names);
         }
         // What was sent is not needed any more, however long the reply takes.
-        let fitted = prepared.fitted.map(|fitted| Fitted { body: Bytes::new(), ..fitted });
+        let fitted = prepared.fitted.map(|mut fitted| {
+            Arc::make_mut(&mut fitted).body = Bytes::new();
+            fitted
+        });
         Routed { response, fitted, target: target.label.clone(), attempts, withhold_usage: prepared.asked_usage }
     }
 }
@@ -189,8 +192,8 @@ impl<'a> Walk<'a> {
     /// Whether the request has used up its tries or its time.
     fn is_spent(&self, wait: Duration) -> bool {
         let retry = &self.shared.retry;
-        let late = !retry.max_time.is_zero() && self.call().stamp.started.elapsed() + wait >= retry.max_time;
-        self.attempts >= retry.max_total.max(1) || (self.attempts > 0 && late)
+        let late = || !retry.max_time.is_zero() && self.call().stamp.started.elapsed() + wait >= retry.max_time;
+        self.attempts >= retry.max_total.max(1) || (self.attempts > 0 && late())
     }
 
     /// Tries one target. `None` = it did not answer for the client.
@@ -232,20 +235,23 @@ impl<'a> Walk<'a> {
             let sent = if may_repeat { prepared.clone() } else { prepared.take() };
             let Some(sent) = sent else { return Ok(None) };
             let (outcome, lane) = match self.one(target, sent, lane).await {
-                Attempted::Ended(outcome, lane) => (*outcome, lane),
+                Attempted::Ended(outcome, lane) => (outcome, lane),
                 Attempted::Late(routed) => return Ok(Some(*routed)),
             };
             let step = match outcome {
-                Ok((response, prepared)) => {
+                Ok(answer) => {
                     lane.succeeded();
+                    // Nothing is repeated.
+                    drop(prepared);
+                    let (response, sent) = *answer;
                     if response.status().is_success() {
-                        shared.look_ahead(self.request, &prepared);
+                        shared.look_ahead(self.request, &sent);
                     }
-                    return Ok(Some(shared.routed(response, prepared, target, self.attempts)));
+                    return Ok(Some(shared.routed(response, sent, target, self.attempts)));
                 }
                 Err(Failure::Overflow(answer, overflow)) => {
                     lane.succeeded();
-                    match self.overflowed(target, answer, &overflow, &mut tries).await {
+                    match Box::pin(self.overflowed(target, answer, &overflow, &mut tries)).await {
                         Ok(again) => {
                             prepared = Some(again);
                             continue;
@@ -284,14 +290,14 @@ impl<'a> Walk<'a> {
             self.shared.metrics.overhead_seconds.observe(self.call().stamp.started.elapsed().as_secs_f64());
         }
         let span = spans::attempt(self.call(), target, self.attempts, lane.key);
-        self.call().progress.sent(self.progress(target, sent.fitted.as_ref(), span.clone()));
+        self.call().progress.sent(self.progress(target, sent.fitted.as_deref(), span.clone()));
         let more = self.has_more();
         if !more && self.call().payload.stream() && !self.shared.timeouts.keepalive_before_header.is_zero() {
-            return self.one_or_late(target, sent, lane, span).await;
+            return Box::pin(self.one_or_late(target, sent, lane, span)).await;
         }
         let outcome = self.shared.attempt(self.request, target, sent, lane.key, more).instrument(span.clone()).await;
         spans::answered(&span, &outcome);
-        Attempted::Ended(Box::new(outcome), lane)
+        Attempted::Ended(outcome, lane)
     }
 
     /// What the books need to know of an attempt.
@@ -325,7 +331,7 @@ impl<'a> Walk<'a> {
         if self.at + 1 < self.plan.len() {
             return None;
         }
-        target.lanes.enter_anyway(keys, tried, self.attempts == 0, PROBE_WAIT).await
+        Box::pin(target.lanes.enter_anyway(keys, tried, self.attempts == 0, PROBE_WAIT)).await
     }
 
     /// Notes a failure and decides what comes next.
@@ -414,7 +420,7 @@ impl<'a> Walk<'a> {
 /// How one attempt went on.
 pub(super) enum Attempted {
     /// It ended.
-    Ended(Box<Outcome>, Lane),
+    Ended(Outcome, Lane),
     /// Its answer comes later, inside a stream that has begun.
     Late(Box<Routed<UpstreamBody>>),
 }
