@@ -3,11 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use crate::base::{ErrorKind, GatewayError};
 use crate::exchange::{Identity, Principal, SubjectRule, SubjectSource, Switch};
 use crate::memory::{Namespace, Scope};
+
+// Names that need not be parsed for each request.
+const NAMESPACE: HeaderName = HeaderName::from_static("x-backstory-namespace");
+const USER: HeaderName = HeaderName::from_static("x-backstory-user");
+const MEMORY: HeaderName = HeaderName::from_static("x-backstory-memory");
 
 /// Longest subject or namespace, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -66,7 +71,7 @@ pub fn identify(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames
 
 /// Returns the namespace in force and whether it is the key's own.
 fn namespace(principal: &Principal, headers: &HeaderMap) -> Result<(Arc<str>, bool), GatewayError> {
-    let Some(named) = header(headers, "x-backstory-namespace")? else {
+    let Some(named) = header(headers, &NAMESPACE)? else {
         return Ok((Arc::clone(&principal.namespace), true));
     };
     if *named == *principal.namespace || principal.any_namespace {
@@ -85,7 +90,7 @@ type Named = (Arc<str>, Option<SubjectSource>);
 fn subject(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> Result<Option<Named>, GatewayError> {
     let default = |rule: &SubjectRule| rule.default.clone().map(|name| (name, None));
     let rule = &principal.subject;
-    let named = header(headers, "x-backstory-user")?;
+    let named = header(headers, &USER)?;
     if !rule.may_name {
         return match (named, &rule.default) {
             (Some(named), default) if default.as_deref() != Some(named) => {
@@ -109,7 +114,7 @@ fn subject(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> 
 }
 
 fn switch(headers: &HeaderMap) -> Result<Switch, GatewayError> {
-    match header(headers, "x-backstory-memory")? {
+    match header(headers, &MEMORY)? {
         None | Some("on") => Ok(Switch::ON),
         Some("off") => Ok(Switch::OFF),
         Some("read") => Ok(Switch { read: true, write: false }),
@@ -122,14 +127,14 @@ fn switch(headers: &HeaderMap) -> Result<Switch, GatewayError> {
 }
 
 /// Returns a header's text; an empty one is as good as none.
-fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, GatewayError> {
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, GatewayError> {
     let Some(value) = headers.get(name) else {
         return Ok(None);
     };
     // Two of them mean that somebody on the way added one: nobody can tell whose memory is meant.
     if headers.get_all(name).iter().any(|other| other != value) {
         return Err(GatewayError::new(ErrorKind::BadRequest, format!("{name} is sent twice, with different values"))
-            .with_param(name));
+            .with_param(name.as_str()));
     }
     // Names are UTF-8 text; clients send 用户 as raw UTF-8 bytes.
     let text = std::str::from_utf8(value.as_bytes()).ok().map(str::trim).filter(|text| is_usable(text));
@@ -140,7 +145,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a s
             ErrorKind::BadRequest,
             format!("{name} must be UTF-8 text of at most {MAX_NAME_BYTES} bytes without control characters"),
         )
-        .with_param(name)),
+        .with_param(name.as_str())),
     }
 }
 

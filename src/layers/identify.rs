@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use http::HeaderName;
+
 use super::stage::Stage;
 use crate::access::{BodyNames, Subjects, identify};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{Policies, Profile};
 use crate::exchange::{Call, Decoded, Identity, Payload, Principal, Progress, SubjectSource, Switch};
 use crate::wire::{Role, without_session};
+
+const BUDGET: HeaderName = HeaderName::from_static("x-backstory-budget");
 
 /// Finds out whose memory a request touches; refuses with 403 a header that the key may not use.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ impl Stage<Decoded> for Identify {
         if without.is_some() {
             identity = Identity { memory: Switch::OFF, skipped: without, knowledge: Vec::new(), ..identity };
         }
-        let budget_header = match headers.get("x-backstory-budget") {
+        let budget_header = match headers.get(BUDGET) {
             None => None,
             Some(value) => {
                 Some(value.to_str().ok().and_then(|v| v.trim().parse::<usize>().ok()).filter(|n| *n > 0).ok_or_else(

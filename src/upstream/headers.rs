@@ -34,6 +34,12 @@ const DOWN: [HeaderName; 6] =
 /// Prefixes of reply headers that the client may see.
 const DOWN_PREFIXES: [&str; 4] = ["openai-", "anthropic-", "x-ratelimit-", "retry-after"];
 
+/// Where upstream names a request; the second is Anthropic's.
+const REQUEST_IDS: [HeaderName; 2] = [HeaderName::from_static("x-request-id"), HeaderName::from_static("request-id")];
+const UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
+/// So many headers of ours come to a reply, about.
+const OURS: usize = 8;
+
 /// Builds the headers of an upstream request. `credential` is the target's own, in the header where it looks for it. They name the span that this task is in,
 /// where spans are exported.
 #[must_use]
@@ -74,7 +80,8 @@ pub(super) fn ours(provider: &Provider) -> HeaderMap {
 /// Picks the reply headers that the client may see; upstream's request id goes under a name of its own.
 #[must_use]
 pub(super) fn downward(upstream: &HeaderMap) -> HeaderMap {
-    let mut out = HeaderMap::with_capacity(upstream.len());
+    // With room for what is said of ourselves.
+    let mut out = HeaderMap::with_capacity(upstream.len() + OURS);
     for (name, value) in upstream {
         // What says how to read the body is said once: of two that contradict each other the first holds, for us and for the client.
         if DOWN.contains(name) {
@@ -83,9 +90,8 @@ pub(super) fn downward(upstream: &HeaderMap) -> HeaderMap {
             out.append(name.clone(), value.clone());
         }
     }
-    // The second is Anthropic's.
-    if let Some(id) = upstream.get("x-request-id").or_else(|| upstream.get("request-id")) {
-        out.insert("x-upstream-request-id", id.clone());
+    if let Some(id) = REQUEST_IDS.iter().find_map(|name| upstream.get(name)) {
+        out.insert(UPSTREAM_REQUEST_ID, id.clone());
     }
     out
 }
