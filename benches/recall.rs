@@ -88,33 +88,67 @@ fn recall(criterion: &mut Criterion) {
     }
 }
 
+const SUBJECTS: [&str; 16] = [
+    "the night train",
+    "a window seat",
+    "the bicycle ticket",
+    "my season pass",
+    "the dining car",
+    "a group fare",
+    "the ferry link",
+    "lost luggage",
+    "the winter timetable",
+    "a sleeping berth",
+    "the mountain line",
+    "a refund",
+    "the station cafe",
+    "platform lifts",
+    "the coast express",
+    "a family discount",
+];
+const PLACES: [&str; 16] = [
+    "Lisbon", "Oslo", "Trieste", "Ghent", "Porto", "Bergen", "Zagreb", "Turin", "Malaga", "Gdansk", "Leipzig", "Basel",
+    "Nantes", "Seville", "Utrecht", "Graz",
+];
+
 /// A person who asks nearly the same again and again, by the thousand: every question and reply before it is an episode, so each word of the
 /// question but its name stands nearly everywhere. What the gateway bench does to a scope.
 fn repeated(criterion: &mut Criterion) {
     let scope = scope();
-    let subjects =
-        ["night train", "window seat", "bicycle ticket", "season pass", "dining car", "group fare", "ferry link"];
-    let places =
-        ["Lisbon", "Oslo", "Trieste", "Ghent", "Porto", "Bergen", "Zagreb", "Turin", "Malaga", "Gdansk", "Leipzig"];
+    let about = |n: usize| {
+        let mixed = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) as usize;
+        (SUBJECTS[mixed % 16], PLACES[mixed / 16 % 16])
+    };
     let question = |n: usize| {
-        let (subject, place) = (subjects[n % 7], places[n / 7 % 11]);
+        let (subject, place) = about(n);
         format!(
-            "I wrote to you about the {subject} to {place} some time ago, under number {n}. What did we find out then, and what would you do \
-             in my place?"
+            "I wrote to you about {subject} to {place} some time ago, under number {n}. What did we find out then, and what would you do in \
+             my place?"
         )
     };
-    for copies in [1_000, 10_000] {
-        let mut data = data(10_000);
+    let reply = "The train to the coast leaves twice an hour from the central station. Tickets are cheaper in advance, and the ride takes \
+                 about fifty minutes when there are no works on the line. A seat by the left window has the better view.";
+    for copies in [500, 2_000, 8_000] {
         let random = SeededRandom::new(17);
+        let mut data = ScopeData { revision: 1, ..ScopeData::default() };
+        let mut say = |n: usize, text: String, role: Speaker, session: String, position: usize| {
+            let said_at = Time(1_750_000_000_000 + n as i64 * 1_000);
+            let id = EpisodeId::generate(said_at, &random);
+            data.episodes.push(Episode {
+                session,
+                position: position as i64,
+                ..Episode::said(id, text, role, said_at)
+            });
+        };
+        for n in 0..10_000 {
+            let (subject, place) = about(n * 7);
+            let text = format!("On trip {n} I learned that {subject} to {place} was delayed by snow.");
+            say(n, text, Speaker::User, format!("trip {}", n / 8), n);
+        }
         for n in 0..copies {
-            let reply = "The train to the coast leaves twice an hour from the central station. Tickets are cheaper in advance, and the \
-                         ride takes about fifty minutes when there are no works on the line.";
             for (role, text) in [(Speaker::User, question(n)), (Speaker::Assistant, reply.to_owned())] {
-                let said_at = Time(1_750_000_000_000 + n as i64 * 1_000);
-                let position = i64::from(role == Speaker::Assistant);
-                let id = EpisodeId::generate(said_at, &random);
-                let session = format!("copy {n}");
-                data.episodes.push(Episode { session, position, ..Episode::said(id, text, role, said_at) });
+                let position = usize::from(role == Speaker::Assistant);
+                say(10_000 + n, text, role, format!("copy {n}"), position);
             }
         }
         let recall =

@@ -91,6 +91,8 @@ pub(super) struct Index {
     pub(super) total_window: u64,
     /// The lowest and the highest hindsight that an episode ever had here, and zero.
     pub(super) hindsight: (f32, f32),
+    /// Documents of which the lists' bounds do not know yet; empty between two calls.
+    unbound: Vec<u32>,
     bytes: usize,
 }
 
@@ -116,12 +118,18 @@ impl Studied {
 impl Index {
     /// Takes in an episode, or puts it in the place of the one with its id. Such as cannot be recalled are left out.
     pub(super) fn insert(&mut self, episode: Arc<Episode>) {
-        self.insert_studied(Studied::of(episode));
+        self.insert_all([Studied::of(episode)]);
     }
 
-    /// The same for one whose text was read before.
-    pub(super) fn insert_studied(&mut self, Studied { episode, found }: Studied) {
-        self.remove(episode.id);
+    /// The same for several whose texts were read before. Bounds are closer than when each comes alone, since a turn without the reply that
+    /// follows is a shorter text.
+    pub(super) fn insert_all(&mut self, all: impl IntoIterator<Item = Studied>) {
+        all.into_iter().for_each(|studied| self.take_in(studied));
+        self.bound();
+    }
+
+    fn take_in(&mut self, Studied { episode, found }: Studied) {
+        self.take_out(episode.id);
         if episode.status != EpisodeStatus::Active {
             return;
         }
@@ -158,6 +166,11 @@ impl Index {
 
     /// Takes an episode out.
     pub(super) fn remove(&mut self, id: EpisodeId) {
+        self.take_out(id);
+        self.bound();
+    }
+
+    fn take_out(&mut self, id: EpisodeId) {
         let Some(doc) = self.by_id.remove(&id) else { return };
         let Some(position) = self.doc(doc).map(|doc| doc.episode.position) else { return };
         self.unlink(doc, position);
@@ -292,8 +305,23 @@ impl Index {
             let window = len(doc) + len(self.prev(doc)) + len(self.next(doc));
             let known = std::mem::replace(&mut self.sizes[doc as usize].window, window);
             self.total_window = self.total_window - u64::from(known) + u64::from(window);
+            self.unbound.push(doc);
         }
         self.measure_vectors(docs);
+    }
+
+    /// Makes the bounds of the lists hold for what was changed.
+    fn bound(&mut self) {
+        self.unbound.sort_unstable();
+        self.unbound.dedup();
+        for &doc in &self.unbound {
+            let [prev, next] = self.beside(doc);
+            for holder in [doc, prev, next] {
+                let Some(Some(held)) = self.docs.get(holder as usize) else { continue };
+                self.lists.bound(doc, &self.sizes, &held.terms);
+            }
+        }
+        self.unbound.clear();
     }
 
     /// What is known of a term; nothing when no episode holds it.

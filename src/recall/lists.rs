@@ -3,11 +3,19 @@
 //! The windows (a turn with its neighbours) are kept as they are asked for, not spread out for every question: a question reads each list
 //! once, from front to back, and how common a term is in turns, windows and sessions is always known exactly.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::index::Size;
 use crate::memory::text::TermId;
 
+/// Documents of a block: so many numbers in a row.
+pub(super) const BLOCK: u32 = if cfg!(test) { 8 } else { 256 };
+/// From so many entries on, a list knows the bounds of each block.
+const LONG: usize = if cfg!(test) { 4 } else { 64 };
+/// So many of the last entries are looked at before the others.
+const NEW: usize = 3;
 /// A repeat beyond this says no more; three of them fit a [`u16`].
 const MAX_COUNT: u16 = 20_000;
 
@@ -30,22 +38,36 @@ pub(super) struct List {
     /// (session, count), in the order of the sessions.
     sessions: Vec<(u32, u32)>,
     turns: usize,
-    /// No count was ever higher than these, and no text shorter.
+    /// Bounds of all entries.
     pub(super) most: Most,
+    /// The highest count in a session, and the length of the shortest turn: no session is shorter.
+    pub(super) most_in_session: (u32, u32),
+    /// Bounds of the entries of each block that has any, in order; none in a short list.
+    blocks: Vec<(u32, Most)>,
 }
 
-/// What bounds the scores of a list: the highest counts, and the length of the shortest text that holds the term.
+/// What bounds the scores of entries: no count is higher, and no text is shorter. Removals may leave it wider than it need be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Most {
     pub(super) own: u16,
     pub(super) near: u16,
-    pub(super) session: u32,
-    pub(super) shortest: u32,
+    /// In terms, as all lengths are.
+    pub(super) turn: u32,
+    pub(super) window: u32,
 }
 
 impl Default for Most {
     fn default() -> Self {
-        Self { own: 0, near: 0, session: 0, shortest: u32::MAX }
+        Self { own: 0, near: 0, turn: u32::MAX, window: u32::MAX }
+    }
+}
+
+impl Most {
+    fn widen(&mut self, entry: Entry, size: Size) {
+        self.own = self.own.max(entry.own);
+        self.near = self.near.max(entry.near);
+        self.turn = self.turn.min(size.turn);
+        self.window = self.window.min(size.window);
     }
 }
 
@@ -60,33 +82,89 @@ pub(super) struct Lists {
     free: Vec<u32>,
 }
 
-/// Looks documents up in a list, each behind the one before.
+/// Looks documents or sessions up in a list, each behind the one before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor<'a>(&'a [Entry]);
+pub(super) struct Cursor<'a, T>(&'a [T]);
 
-impl Cursor<'_> {
-    /// The entry of a document; documents must be asked for in their order. Gallops: what is near costs little, however long the list is.
-    pub(super) fn seek(&mut self, doc: u32) -> Option<Entry> {
+/// What stands in lists in the order of its numbers.
+pub(super) trait Numbered: Copy {
+    fn number(&self) -> u32;
+}
+
+impl Numbered for Entry {
+    fn number(&self) -> u32 {
+        self.doc
+    }
+}
+
+/// (session, count)
+impl Numbered for (u32, u32) {
+    fn number(&self) -> u32 {
+        self.0
+    }
+}
+
+impl<'a, T: Numbered> Cursor<'a, T> {
+    /// What has numbers from `first` to below `end`; asked for in their order, as [`Cursor::seek`].
+    pub(super) fn until(&mut self, first: u32, end: u32) -> &'a [T] {
+        self.seek(first);
+        let here = self.0.partition_point(|item| item.number() < end);
+        let (here, behind) = self.0.split_at(here);
+        self.0 = behind;
+        here
+    }
+
+    /// What has this number; numbers must be asked for in their order. Gallops: what is near costs little, however long the list is.
+    pub(super) fn seek(&mut self, number: u32) -> Option<T> {
+        // Where no number is missing in between, it is known where it stands; it stands nowhere behind that.
+        let first = self.0.first()?.number();
+        let furthest = number.checked_sub(first)? as usize;
+        if let Some(item) = self.0.get(furthest).filter(|item| item.number() == number) {
+            self.0 = &self.0[furthest..];
+            return Some(*item);
+        }
         let mut step = 1;
-        while step < self.0.len() && self.0[step].doc < doc {
+        while step < self.0.len() && self.0[step].number() < number {
             step *= 2;
         }
         let near = &self.0[step / 2..self.0.len().min(step + 1)];
-        let at = step / 2 + near.partition_point(|entry| entry.doc < doc);
+        let at = step / 2 + near.partition_point(|item| item.number() < number);
         self.0 = &self.0[at..];
-        self.0.first().copied().filter(|entry| entry.doc == doc)
+        self.0.first().copied().filter(|item| item.number() == number)
     }
 }
 
 impl List {
+    fn new(term: TermId) -> Self {
+        Self {
+            term,
+            entries: Vec::new(),
+            sessions: Vec::new(),
+            turns: 0,
+            most: Most::default(),
+            most_in_session: (0, u32::MAX),
+            blocks: Vec::new(),
+        }
+    }
+
     /// In the order of the documents.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
+    /// The bounds of each block of documents with an entry, in order; `None` for a short list.
+    pub(super) fn blocks(&self) -> Option<&[(u32, Most)]> {
+        (!self.blocks.is_empty()).then_some(&self.blocks)
+    }
+
     /// Looks several documents up.
-    pub(super) fn cursor(&self) -> Cursor<'_> {
+    pub(super) fn cursor(&self) -> Cursor<'_, Entry> {
         Cursor(&self.entries)
+    }
+
+    /// Looks several sessions up.
+    pub(super) fn session_cursor(&self) -> Cursor<'_, (u32, u32)> {
+        Cursor(&self.sessions)
     }
 
     /// That of one document.
@@ -111,32 +189,57 @@ impl List {
         self.turns
     }
 
-    /// Where a document stands or belongs. New ones belong at the end, so that is looked at first.
+    /// Where a document stands or belongs. New ones and their neighbours belong at the end, so that is looked at first.
     fn place(&self, doc: u32) -> Result<usize, usize> {
-        match self.entries.last() {
-            None => Err(0),
-            Some(last) if last.doc < doc => Err(self.entries.len()),
-            Some(last) if last.doc == doc => Ok(self.entries.len() - 1),
-            Some(_) => self.entries.binary_search_by_key(&doc, |entry| entry.doc),
+        for (at, entry) in self.entries.iter().enumerate().rev().take(NEW) {
+            match entry.doc.cmp(&doc) {
+                Ordering::Less => return Err(at + 1),
+                Ordering::Equal => return Ok(at),
+                Ordering::Greater => {}
+            }
         }
+        self.entries.binary_search_by_key(&doc, |entry| entry.doc)
     }
 
     fn add(&mut self, doc: u32, own: u16, near: u16) {
         self.turns += usize::from(own > 0);
-        let entry = match self.place(doc) {
+        match self.place(doc) {
             Ok(at) => {
                 self.entries[at].own += own;
                 self.entries[at].near += near;
-                self.entries[at]
             }
-            Err(at) => {
-                let entry = Entry { doc, own, near };
-                self.entries.insert(at, entry);
-                entry
+            Err(at) => self.entries.insert(at, Entry { doc, own, near }),
+        }
+    }
+
+    /// Widens the bounds for what is known of a document now.
+    fn bound(&mut self, doc: u32, sizes: &[Size]) {
+        let Ok(at) = self.place(doc) else { return };
+        let entry = self.entries[at];
+        self.most.widen(entry, sizes[doc as usize]);
+        if !self.blocks.is_empty() {
+            self.block_of(doc).widen(entry, sizes[doc as usize]);
+        } else if self.entries.len() >= LONG {
+            for at in 0..self.entries.len() {
+                let entry = self.entries[at];
+                self.block_of(entry.doc).widen(entry, sizes[entry.doc as usize]);
             }
+        }
+    }
+
+    fn block_of(&mut self, doc: u32) -> &mut Most {
+        let block = doc / BLOCK;
+        // New documents are at the end.
+        let at = match self.blocks.last() {
+            Some(&(last, _)) if last == block => Ok(self.blocks.len() - 1),
+            Some(&(last, _)) if last > block => self.blocks.binary_search_by_key(&block, |&(block, _)| block),
+            _ => Err(self.blocks.len()),
         };
-        self.most.own = self.most.own.max(entry.own);
-        self.most.near = self.most.near.max(entry.near);
+        let at = at.unwrap_or_else(|at| {
+            self.blocks.insert(at, (block, Most::default()));
+            at
+        });
+        &mut self.blocks[at].1
     }
 
     /// Returns how often it stands in the session now. Sessions that go on and new ones are looked for at the end, where they stand.
@@ -186,7 +289,7 @@ impl Lists {
 
     fn number(&mut self, term: TermId) -> u32 {
         *self.numbers.entry(term).or_insert_with(|| {
-            let list = List { term, entries: Vec::new(), sessions: Vec::new(), turns: 0, most: Most::default() };
+            let list = List::new(term);
             if let Some(number) = self.free.pop() {
                 self.lists[number as usize] = list;
                 return number;
@@ -206,8 +309,8 @@ impl Lists {
             let list = &mut self.lists[number as usize];
             list.add(doc, count, count);
             let total = list.add_to_session(session, count);
-            list.most.session = list.most.session.max(total);
-            list.most.shortest = list.most.shortest.min(len);
+            let (most, shortest) = &mut list.most_in_session;
+            (*most, *shortest) = ((*most).max(total), (*shortest).min(len));
         }
     }
 
@@ -226,6 +329,13 @@ impl Lists {
                 self.numbers.remove(&list.term);
                 self.free.push(number);
             }
+        }
+    }
+
+    /// Widens the bounds of these terms for what is known of a document now.
+    pub(super) fn bound(&mut self, doc: u32, sizes: &[Size], terms: &[Counted]) {
+        for &(number, _) in terms {
+            self.lists[number as usize].bound(doc, sizes);
         }
     }
 
@@ -281,6 +391,6 @@ mod tests {
                 assert_eq!(cursor.seek(doc), expected, "{doc} by {gap}");
             }
         }
-        assert_eq!(Cursor(&[]).seek(3), None);
+        assert_eq!(Cursor::<Entry>(&[]).seek(3), None);
     }
 }

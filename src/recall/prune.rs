@@ -93,9 +93,10 @@ pub(super) struct Bar {
 }
 
 /// An episode scored to the end.
-struct Probe {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probe {
     doc: u32,
-    sum: Sum,
+    pub(super) sum: Sum,
     /// What its session scores.
     session: f32,
     /// What it is multiplied by at least.
@@ -125,11 +126,7 @@ impl Prune<'_> {
         let missing = Missing::of(partial.rest);
         let bar = self.bar(partial, &missing, hope)?;
         // What weighs so much may make a best one of any that was not found.
-        if missing.turn >= bar.best[0] * ALMOST || missing.window >= bar.best[1] * ALMOST {
-            return None;
-        }
-        let unseen = [missing.turn, missing.window, bar.most_session];
-        if !closed && missing.information >= bar.covered && bar.is_reached(unseen, self.most_role()) {
+        if bar.may_be_best(missing.turn, missing.window) || !closed && self.may_reach(&bar, &missing) {
             return None;
         }
         let mut kept = Vec::with_capacity(64);
@@ -153,12 +150,10 @@ impl Prune<'_> {
         of_session: f32,
     ) -> bool {
         let (turn, window) = (sum.turn + missing.turn, sum.window + missing.window);
-        if turn >= bar.best[0] * ALMOST || window >= bar.best[1] * ALMOST || doc == bar.known {
+        if bar.may_be_best(turn, window) || doc == bar.known {
             return true;
         }
-        if sum.near + missing.information < bar.covered
-            || !bar.is_reached([turn, window, bar.most_session], self.most_role())
-        {
+        if !self.may_reach(bar, &Missing { turn, window, information: sum.near + missing.information, ..*missing }) {
             return false;
         }
         // Only now what takes another look into memory.
@@ -167,27 +162,34 @@ impl Prune<'_> {
         bar.is_reached([turn, window, session], self.shares.role(place.is_reply) * (1.0 + self.boost.1))
     }
 
-    fn most_role(&self) -> f32 {
-        self.shares.role(true).max(1.0) * (1.0 + self.boost.1)
+    /// Whether any episode that scores at most this, in whatever session, may be among the best.
+    pub(super) fn may_reach(&self, bar: &Bar, most: &Missing) -> bool {
+        let role = self.shares.role(true).max(1.0) * (1.0 + self.boost.1);
+        most.information >= bar.covered && bar.is_reached([most.turn, most.window, bar.most_session], role)
     }
 
     /// Scores the most promising to the end and sees what they come up with; `None` when not as many as are wanted are certain to count.
     fn bar(&self, partial: &Partial<'_>, missing: &Missing, hope: &mut Option<Hope>) -> Option<Bar> {
         let probes = self.probes(partial);
         let mut best = [partial.best.0, partial.best.1, partial.sessions.iter().copied().fold(0.0, f32::max)];
-        let most_session = best[2] + missing.session;
-        let most = [best[0] + missing.turn, best[1] + missing.window, most_session];
+        let most = [best[0] + missing.turn, best[1] + missing.window, best[2] + missing.session];
         for probe in &probes {
             for (best, score) in best.iter_mut().zip(probe.scores()) {
                 *best = best.max(score);
             }
         }
         *hope = Some(Hope { turn: best[0], window: best[1] });
+        self.bar_of(&probes, best, most, partial.whole)
+    }
+
+    /// What these come up with, where the best score of each channel is at least and at most this; `None` when not as many as are wanted are
+    /// certain to count.
+    pub(super) fn bar_of(&self, probes: &[Probe], best: [f32; 3], most: [f32; 3], whole: f32) -> Option<Bar> {
         let shares = [self.shares.turn, self.shares.window, self.shares.session];
         let divided = |by: [f32; 3]| [0, 1, 2].map(|channel| shares[channel] / by[channel].max(f32::MIN_POSITIVE));
         let (low, high) = (divided(most), divided(best));
 
-        let share = |information: f32| (information / partial.whole).min(1.0);
+        let share = |information: f32| (information / whole).min(1.0);
         let known = probes.iter().find(|Probe { sum, .. }| {
             clears(share(sum.own), share(sum.near) * ALMOST, sum.telling, self.floor, self.lenient)
         })?;
@@ -209,8 +211,8 @@ impl Prune<'_> {
             low,
             high,
             best,
-            most_session,
-            covered: self.beside * partial.whole * ALMOST,
+            most_session: most[2],
+            covered: self.beside * whole * ALMOST,
             known: known.doc,
         })
     }
@@ -230,13 +232,7 @@ impl Prune<'_> {
         let mut probes: Vec<Probe> = self
             .candidates(partial, by, wanted * CANDIDATES)
             .into_iter()
-            .filter_map(|doc| {
-                let place: &Place = &self.index.places[doc as usize];
-                let sum = partial.sums[doc as usize];
-                let session = partial.sessions[place.session as usize];
-                let weight = self.shares.role(place.is_reply) * (1.0 + self.boost.0);
-                may_show(place, self.asked).then_some(Probe { doc, session, sum, weight })
-            })
+            .filter_map(|doc| self.probe(doc, partial.sums[doc as usize], partial.sessions))
             .collect();
         let promise = |probe: &Probe| fused(&by, &probe.scores()) * probe.weight;
         let mut rest = partial.rest.iter();
@@ -250,6 +246,22 @@ impl Prune<'_> {
         }
         rest.for_each(|read| probes.iter_mut().for_each(|probe| self.add(read, probe)));
         probes
+    }
+
+    /// An episode with these scores, beside those of sessions; `None` when it may not be shown.
+    pub(super) fn probe(&self, doc: u32, sum: Sum, sessions: &[f32]) -> Option<Probe> {
+        let place: &Place = &self.index.places[doc as usize];
+        let weight = self.shares.role(place.is_reply) * (1.0 + self.boost.0);
+        may_show(place, self.asked).then(|| Probe { doc, sum, session: sessions[place.session as usize], weight })
+    }
+
+    /// How promising an episode is by its own words and its neighbours', in no unit.
+    pub(super) fn promise(&self, doc: u32, sum: &Sum) -> f32 {
+        self.words(sum.turn, sum.window) * self.shares.role(self.index.places[doc as usize].is_reply)
+    }
+
+    pub(super) fn words(&self, turn: f32, window: f32) -> f32 {
+        self.shares.turn * turn + self.shares.window * window
     }
 
     /// The episodes that look most promising by their own words and their neighbours', at most so many.
@@ -274,6 +286,11 @@ impl Prune<'_> {
 }
 
 impl Bar {
+    /// Whether an episode that scores at most this may be the best turn, or the best with its neighbours.
+    pub(super) fn may_be_best(&self, turn: f32, window: f32) -> bool {
+        turn >= self.best[0] * ALMOST || window >= self.best[1] * ALMOST
+    }
+
     /// Whether an episode that scores at most this may come up with the weakest of the best, at this weight.
     fn is_reached(&self, scores: [f32; 3], weight: f32) -> bool {
         if fused(&self.high, &scores) * weight < self.fused {

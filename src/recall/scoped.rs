@@ -85,9 +85,7 @@ impl Scoped {
         for change in &learned.changes {
             self.put_fact(change.fact.clone());
         }
-        for episode in &learned.episodes {
-            self.index.insert(Arc::new(episode.clone()));
-        }
+        self.index.insert_all(learned.episodes.iter().map(|episode| Studied::of(Arc::new(episode.clone()))));
         self.index.shrink(self.max_episodes);
         for (episode, fact) in &learned.marks {
             self.mark(*episode, *fact);

@@ -6,6 +6,8 @@
 //! were found, most can often be told not to be among the best before the common terms are looked up at all, and that none that was not
 //! found can be, before all telling terms were read (`prune`).
 
+mod together;
+
 use std::cell::RefCell;
 
 use super::index::{Index, Size};
@@ -45,6 +47,21 @@ pub(super) struct Hit {
     pub(super) coverage: f32,
     /// How many telling terms the turn and its neighbours share with the question.
     pub(super) telling: u32,
+}
+
+impl Hit {
+    /// A document with all its terms, of a question of so much information.
+    fn of(doc: u32, sum: &Sum, session: f32, whole: f32) -> Self {
+        Self {
+            doc,
+            turn: sum.turn,
+            window: sum.window,
+            session,
+            own: (sum.own / whole).min(1.0),
+            coverage: (sum.near / whole).min(1.0),
+            telling: sum.telling,
+        }
+    }
 }
 
 /// Raw scores of the channels: the best of them is what others are measured by.
@@ -147,6 +164,9 @@ impl<'a> Reads<'a> {
         let Self { index, ref reads, whole } = *self;
         let must = reads.len() - common(reads, least * whole * ALMOST);
         SCRATCH.with_borrow_mut(|scratch| {
+            if let Some(scored) = prune.and_then(|prune| self.score_together(scratch, least, prune)) {
+                return scored;
+            }
             scratch.fit(index);
             let (mut tries, mut hope) = (TRIES, None);
             for (at, read) in reads[..must].iter().enumerate() {
@@ -350,17 +370,8 @@ impl Scratch {
             let sum = &self.sums[doc as usize];
             best.turn = best.turn.max(sum.turn);
             best.window = best.window.max(sum.window);
-            let coverage = (sum.near / whole).min(1.0);
-            if coverage >= least {
-                hits.push(Hit {
-                    doc,
-                    turn: sum.turn,
-                    window: sum.window,
-                    session: self.sessions[index.places[doc as usize].session as usize],
-                    own: (sum.own / whole).min(1.0),
-                    coverage,
-                    telling: sum.telling,
-                });
+            if (sum.near / whole).min(1.0) >= least {
+                hits.push(Hit::of(doc, sum, self.sessions[index.places[doc as usize].session as usize], whole));
             }
         }
         let sums = &mut self.sums[..index.sizes.len()];
@@ -371,10 +382,13 @@ impl Scratch {
         }
         self.found.clear();
         self.best = (0.0, 0.0);
-        let sessions = &mut self.sessions[..index.sessions.len()];
-        best.session = sessions.iter().copied().fold(best.session, f32::max);
-        sessions.fill(0.0);
+        best.session = self.sessions[..index.sessions.len()].iter().copied().fold(best.session, f32::max);
+        self.clear_sessions(index);
         (hits, best)
+    }
+
+    fn clear_sessions(&mut self, index: &Index) {
+        self.sessions[..index.sessions.len()].fill(0.0);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 
 use super::index::Index;
-use super::lists::{List, TermHasher};
+use super::lists::{List, Most, TermHasher};
 use super::prune::Missing;
 use super::score::Best;
 use crate::memory::text::{Form, Term, TermId};
@@ -105,6 +105,13 @@ impl<'a> Read<'a> {
     }
 }
 
+impl Read<'_> {
+    /// The most that entries within these bounds can score, as turns and with their neighbours.
+    pub(super) fn most(&self, most: &Most) -> (f32, f32) {
+        (self.turn.score(most.own.into(), most.turn), self.window.score(most.near.into(), most.window))
+    }
+}
+
 /// How many of the last terms together tell less than `least`.
 pub(super) fn common(reads: &[Read<'_>], least: f32) -> usize {
     let mut sum = 0.0;
@@ -119,17 +126,24 @@ pub(super) fn common(reads: &[Read<'_>], least: f32) -> usize {
 }
 
 impl Missing {
+    /// Adds what one more term can.
+    pub(super) fn add(&mut self, more: Self) {
+        self.turn += more.turn;
+        self.window += more.window;
+        self.session += more.session;
+        self.information += more.information;
+    }
+
     /// The most that these terms can add.
     pub(super) fn of(rest: &[Read<'_>]) -> Self {
-        rest.iter().fold(Self::default(), |sum, read| {
-            let most = &read.list.most;
-            Self {
-                turn: sum.turn + read.turn.score(most.own.into(), most.shortest),
-                window: sum.window + read.window.score(most.near.into(), most.shortest),
-                session: sum.session + read.session.score(most.session as f32, most.shortest),
-                information: sum.information + read.information,
-            }
-        })
+        let mut sum = Self::default();
+        for read in rest {
+            let (turn, window) = read.most(&read.list.most);
+            let (count, shortest) = read.list.most_in_session;
+            let session = read.session.score(count as f32, shortest);
+            sum.add(Self { turn, window, session, information: read.information });
+        }
+        sum
     }
 }
 

@@ -35,9 +35,7 @@ impl Filling {
         let Self { mut index, again } = self;
         index.link_all();
         index.list_all();
-        for studied in again {
-            index.insert_studied(studied);
-        }
+        index.insert_all(again);
         index
     }
 }
@@ -73,6 +71,10 @@ impl Index {
             }
             self.sizes[doc as usize].window = window;
             self.total_window += u64::from(window);
+            let [prev, next] = self.beside[doc as usize];
+            for holder in [doc, prev, next] {
+                self.lists.bound(doc, &self.sizes, terms(holder));
+            }
         }
     }
 }

@@ -1,0 +1,308 @@
+//! The short way to the best, where a person has spoken of the same things by the thousand, so that telling terms have long lists.
+//!
+//! Block by block of documents, the lists know what their entries score at most. The strongest terms (the members) are read only in blocks
+//! where something can come of it, and the others only for what may still be among the best. A few of the most promising are scored to the
+//! end first: they say what the rest has to come up with. Then whatever may come up with that is scored as well, until there is no more.
+//!
+//! Exact, as `prune` is.
+
+use super::{Best, Hit, Reads, Scored, Scratch, Sum};
+use crate::recall::lists::BLOCK;
+use crate::recall::prune::{Bar, Missing, Probe, Prune};
+use crate::recall::terms::Read;
+
+/// Less is soon ranked as it is.
+const MIN_EPISODES: usize = if cfg!(test) { 1 } else { 2_048 };
+/// A shorter list is soon read.
+const LONG: usize = if cfg!(test) { 8 } else { 512 };
+/// A term that more than one in so many episodes hold is no member.
+const RARE: usize = 5;
+/// At most so many terms are members.
+const MEMBERS: usize = 3;
+/// So many times as many are scored first as are wanted, since some do not count.
+const FEW: usize = 4;
+/// What a block scores at most, as a share of the best block, for its episodes to be among those.
+const PROMISING: f32 = 0.8;
+/// More are too many to be scored to the end.
+const MOST: usize = if cfg!(test) { 64 } else { 2_048 };
+/// In so many blocks what holds no member is looked at, as long as these are no more than three quarters of all.
+const OPEN: usize = 64;
+/// How often what was scored may call for more.
+const ROUNDS: usize = 3;
+
+/// What the episodes of one block score at most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    /// By the terms that are no members and have long lists.
+    rest: Missing,
+    /// With the members.
+    all: Missing,
+}
+
+/// Documents that were scored to the end.
+#[derive(Debug)]
+struct Judged {
+    /// In the order of the documents.
+    sums: Vec<Sum>,
+    best: Best,
+    /// What others have to come up with; `None` when these are not enough to tell.
+    bar: Option<Bar>,
+}
+
+/// A question on the short way.
+struct Way<'a> {
+    reads: &'a Reads<'a>,
+    prune: &'a Prune<'a>,
+    members: Vec<&'a Read<'a>>,
+    blocks: Vec<Block>,
+    /// What the terms that were not read add to a session at most.
+    of_session: f32,
+}
+
+impl Reads<'_> {
+    /// Scores as [`Reads::score`] does; `None`, and nothing is changed, where this way is none.
+    pub(super) fn score_together(&self, scratch: &mut Scratch, least: f32, prune: &Prune<'_>) -> Option<Scored> {
+        let way = Way::of(self, prune)?;
+        scratch.fit(self.index);
+        let scored = way.go(&mut scratch.sessions, least);
+        scratch.clear_sessions(self.index);
+        scored
+    }
+}
+
+impl<'a> Way<'a> {
+    fn of(reads: &'a Reads<'a>, prune: &'a Prune<'a>) -> Option<Self> {
+        let episodes = reads.index.len();
+        if episodes < MIN_EPISODES || !prune.is_worth(episodes) {
+            return None;
+        }
+        let long = || reads.reads.iter().filter(|read| read.list.blocks().is_some());
+        let is_rare = |read: &&Read<'_>| read.list.entries().len() * RARE <= episodes;
+        let members: Vec<&Read<'_>> = long().take_while(is_rare).take(MEMBERS).collect();
+        if members.first()?.list.entries().len() < LONG {
+            return None;
+        }
+        let rest: Vec<Read<'_>> = long().skip(members.len()).copied().collect();
+        let mut blocks = vec![Block::default(); reads.index.sizes.len().div_ceil(BLOCK as usize)];
+        for read in &rest {
+            each_block(read, |block, most| blocks[block].rest.add(most));
+        }
+        blocks.iter_mut().for_each(|block| block.all = block.rest);
+        for read in &members {
+            each_block(read, |block, most| blocks[block].all.add(most));
+        }
+        let Missing { session: of_session, .. } = Missing::of(&rest);
+        Some(Self { reads, prune, members, blocks, of_session })
+    }
+
+    fn go(&self, sessions: &mut [f32], least: f32) -> Option<Scored> {
+        let Reads { index, ref reads, whole } = *self.reads;
+        // Whoever holds a term with a short list is scored.
+        let short = || reads.iter().filter(|read| read.list.blocks().is_none());
+        short().chain(self.members.iter().copied()).for_each(|read| read.add_to_sessions(sessions, index));
+        let mut docs: Vec<u32> = short().flat_map(|read| read.list.entries()).map(|entry| entry.doc).collect();
+        docs.extend(self.most_promising());
+        for _ in 0..ROUNDS {
+            docs.sort_unstable();
+            docs.dedup();
+            let Judged { sums, best, bar } = self.judge(&docs, sessions);
+            let more = self.more(&docs, &bar?, sessions)?;
+            if more.is_empty() {
+                let found = docs.iter().zip(&sums).filter(|(_, sum)| sum.near > 0.0);
+                let session = |doc: u32| sessions[index.places[doc as usize].session as usize];
+                let hits = found.map(|(&doc, sum)| Hit::of(doc, sum, session(doc), whole));
+                let hits = hits.filter(|hit| hit.coverage >= least).collect();
+                return Some(Scored { hits, best, beyond: Best::default() });
+            }
+            docs.extend(more);
+        }
+        None
+    }
+
+    /// Some of the most promising, by what they hold of the members and what their block holds of the rest.
+    fn most_promising(&self) -> impl Iterator<Item = u32> {
+        let words = |most: &Missing| self.prune.words(most.turn, most.window);
+        let best = self.blocks.iter().map(|block| words(&block.all)).fold(0.0, f32::max);
+        let mut promising = Vec::with_capacity(256);
+        self.each_holder(
+            |block| words(&block.all) >= best * PROMISING,
+            |doc, sum, block| {
+                let sum = Sum { turn: sum.turn + block.rest.turn, window: sum.window + block.rest.window, ..*sum };
+                promising.push((self.prune.promise(doc, &sum), doc));
+            },
+        );
+        let most = self.prune.limit * FEW;
+        if promising.len() > most {
+            promising.select_nth_unstable_by(most, |a, b| b.0.total_cmp(&a.0));
+            promising.truncate(most);
+        }
+        promising.into_iter().map(|(_, doc)| doc)
+    }
+
+    /// Calls `take` for each document with a member in the blocks that are wanted, in order, with what it scores by the members.
+    fn each_holder(&self, wanted: impl Fn(&Block) -> bool, mut take: impl FnMut(u32, &Sum, &Block)) {
+        let mut sums = vec![Sum::default(); BLOCK as usize];
+        let mut cursors: Vec<_> = self.members.iter().map(|read| (*read, read.list.cursor())).collect();
+        for (first, block) in (0_u32..).step_by(BLOCK as usize).zip(&self.blocks).filter(|(_, block)| wanted(block)) {
+            for (read, cursor) in &mut cursors {
+                for &entry in cursor.until(first, first + BLOCK) {
+                    let size = self.reads.index.sizes[entry.doc as usize];
+                    sums[(entry.doc - first) as usize].add(read, entry, size);
+                }
+            }
+            for (doc, sum) in (first..).zip(&mut sums).filter(|(_, sum)| sum.near > 0.0) {
+                take(doc, &std::mem::take(sum), block);
+            }
+        }
+    }
+
+    /// The documents beside these, which are in order, that may matter by what is known of them; `None` when they are too many.
+    fn more(&self, docs: &[u32], bar: &Bar, sessions: &[f32]) -> Option<Vec<u32>> {
+        let may_matter = |most: &Missing| bar.may_be_best(most.turn, most.window) || self.prune.may_reach(bar, most);
+        let open = self.blocks.iter().filter(|block| may_matter(&block.rest)).count();
+        if open > OPEN || open * 4 > self.blocks.len() * 3 {
+            return None;
+        }
+        let mut more = Vec::new();
+        let mut look = |doc: u32, sum: &Sum, block: &Block| {
+            if self.prune.may_matter(bar, &block.rest, doc, sum, sessions, self.of_session)
+                && docs.binary_search(&doc).is_err()
+            {
+                more.push(doc);
+            }
+        };
+        self.each_holder(|block| may_matter(&block.all), &mut look);
+        if open > 0 {
+            // What holds no member may matter as well, if anything of its session does.
+            let all = u32::try_from(self.reads.index.sizes.len()).unwrap_or(u32::MAX);
+            let blocks = (0..all).step_by(BLOCK as usize).zip(&self.blocks);
+            for (first, block) in blocks.filter(|(_, block)| may_matter(&block.rest)) {
+                (first..all.min(first + BLOCK)).for_each(|doc| look(doc, &Sum::default(), block));
+            }
+        }
+        more.sort_unstable();
+        more.dedup();
+        (docs.len() + more.len() <= MOST).then_some(more)
+    }
+
+    /// Scores documents, which are in order, to the end, and says what others have to come up with.
+    fn judge(&self, docs: &[u32], sessions: &mut [f32]) -> Judged {
+        let index = self.reads.index;
+        let mut sums = vec![Sum::default(); docs.len()];
+        for read in &self.reads.reads {
+            let mut list = read.list.cursor();
+            for (&doc, sum) in docs.iter().zip(&mut sums) {
+                if let Some(entry) = list.seek(doc) {
+                    sum.add(read, entry, index.sizes[doc as usize]);
+                }
+            }
+        }
+        let best = Best { session: self.finish_sessions(docs, sessions), ..Best::default() };
+        let best = sums.iter().fold(best, |best, sum| Best {
+            turn: best.turn.max(sum.turn),
+            window: best.window.max(sum.window),
+            ..best
+        });
+        let found = docs.iter().zip(&sums).filter(|(_, sum)| sum.near > 0.0);
+        let probes: Vec<Probe> = found.filter_map(|(&doc, &sum)| self.prune.probe(doc, sum, sessions)).collect();
+        let scores = [best.turn, best.window, best.session];
+        let bar = self.prune.bar_of(&probes, scores, scores, self.reads.whole);
+        Judged { sums, best, bar }
+    }
+
+    /// Scores the sessions of these documents to the end, and those that may be the best; returns what the best scores.
+    fn finish_sessions(&self, docs: &[u32], sessions: &mut [f32]) -> f32 {
+        let index = self.reads.index;
+        let mut known: Vec<u32> = docs.iter().map(|&doc| index.places[doc as usize].session).collect();
+        known.sort_unstable();
+        known.dedup();
+        let best = self.finish_these(&known, sessions);
+        let partial = &sessions[..index.sessions.len()];
+        let may_be_best = (0_u32..).zip(partial).filter(|&(_, sum)| sum + self.of_session >= best * super::ALMOST);
+        let others: Vec<u32> =
+            may_be_best.map(|(session, _)| session).filter(|session| known.binary_search(session).is_err()).collect();
+        best.max(self.finish_these(&others, sessions))
+    }
+
+    /// Scores these sessions anew, in order, by all terms; returns what the best scores.
+    fn finish_these(&self, these: &[u32], sessions: &mut [f32]) -> f32 {
+        let mut sums = vec![0.0; these.len()];
+        for read in &self.reads.reads {
+            let mut list = read.list.session_cursor();
+            for (&session, sum) in these.iter().zip(&mut sums) {
+                if let Some((_, count)) = list.seek(session) {
+                    *sum += read.session.score(count as f32, self.reads.index.sessions[session as usize].len);
+                }
+            }
+        }
+        these.iter().zip(&sums).for_each(|(&session, &sum)| sessions[session as usize] = sum);
+        sums.iter().copied().fold(0.0, f32::max)
+    }
+}
+
+/// Calls `add` with what a term adds to each block at most.
+fn each_block(read: &Read<'_>, mut add: impl FnMut(usize, Missing)) {
+    for (block, most) in read.list.blocks().unwrap_or_default() {
+        let (turn, window) = read.most(most);
+        add(*block as usize, Missing { turn, window, session: 0.0, information: read.information });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::memory::text;
+    use crate::recall::exclude::Exclude;
+    use crate::recall::index::Index;
+    use crate::recall::query::RecallConfig;
+    use crate::recall::rank::Asked;
+    use crate::recall::rank::tests::{ask, prune_for};
+    use crate::recall::tests::episode;
+
+    /// The scores of the short way, where there is one, by episode.
+    fn short_way(index: &Index, question: &str, limit: usize) -> Option<Vec<u32>> {
+        let query = ask(question.to_owned(), Exclude::default());
+        let (asked, config) = (Asked::new(&query), RecallConfig::default());
+        let terms = crate::recall::terms::QueryTerm::distinct(&text::analyse(question), 1.0);
+        let reads = Reads::of(index, &[index], &terms).unwrap();
+        let prune = prune_for(index, &asked, &config, limit);
+        let scored = reads.score_together(&mut Scratch::default(), 0.16, &prune)?;
+        Some(scored.hits.iter().map(|hit| hit.doc).collect())
+    }
+
+    fn trips(count: usize) -> Index {
+        let places = ["lisbon", "oslo", "ghent", "porto", "bergen", "turin", "graz"];
+        let things = ["ferry", "luggage", "berth", "refund", "voucher", "heater"];
+        let mut index = Index::default();
+        for n in 0..count {
+            let text = format!("number {n}: the {} to {}", things[n % 6], places[n % 7]);
+            index.insert(Arc::new(episode(n as u128, &format!("s{n}"), 0, &text)));
+        }
+        index
+    }
+
+    #[test]
+    fn where_many_hold_two_telling_words_only_they_are_scored() {
+        let docs = short_way(&trips(600), "my ferry to lisbon", 4).expect("both words are in long lists");
+        assert_eq!(docs.iter().filter(|doc| *doc % 42 == 0).count(), 15, "all that hold both");
+        assert!(docs.len() < 40, "and few others: {}", docs.len());
+    }
+
+    #[test]
+    fn whoever_holds_a_word_that_few_do_is_scored_as_well() {
+        let mut index = trips(600);
+        for n in 0..3 {
+            index.insert(Arc::new(episode(1_000 + n, &format!("w{n}"), 0, &format!("a walnut, {n}"))));
+        }
+        let docs = short_way(&index, "my walnut on the ferry to lisbon", 4).expect("as without the walnuts");
+        assert!(docs.iter().filter(|doc| **doc >= 600).count() == 3 && docs.len() < 40);
+    }
+
+    #[test]
+    fn where_nothing_can_be_told_there_is_no_short_way() {
+        assert_eq!(short_way(&trips(600), "my luggage and my walnut", 20), None, "too many are alike");
+        assert_eq!(short_way(&trips(3), "my ferry to lisbon", 4), None, "too few to be worth it");
+    }
+}
