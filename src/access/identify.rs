@@ -189,7 +189,7 @@ mod tests {
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs
             .iter()
-            .map(|(n, v)| (http::HeaderName::from_static(n), http::HeaderValue::from_bytes(v.as_bytes()).unwrap()))
+            .map(|(n, v)| (HeaderName::from_static(n), http::HeaderValue::from_bytes(v.as_bytes()).unwrap()))
             .collect()
     }
 
