@@ -65,6 +65,13 @@ pub(super) struct Session {
     pub(super) len: u32,
 }
 
+impl Session {
+    /// Its documents, in order.
+    pub(super) fn docs(&self) -> impl Iterator<Item = u32> {
+        self.order.iter().map(|&(_, doc)| doc)
+    }
+}
+
 /// The index of one scope.
 #[derive(Debug, Default)]
 pub(super) struct Index {

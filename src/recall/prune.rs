@@ -164,8 +164,20 @@ impl Prune<'_> {
 
     /// Whether any episode that scores at most this, in whatever session, may be among the best.
     pub(super) fn may_reach(&self, bar: &Bar, most: &Missing) -> bool {
-        let role = self.shares.role(true).max(1.0) * (1.0 + self.boost.1);
-        most.information >= bar.covered && bar.is_reached([most.turn, most.window, bar.most_session], role)
+        most.information >= bar.covered
+            && bar.is_reached([most.turn, most.window, bar.most_session], self.most_weight())
+    }
+
+    /// What the session at least scores of an episode that scores at most this itself and may be among the best.
+    pub(super) fn least_session(&self, bar: &Bar, most: &Missing) -> f32 {
+        let [turn, window, session] = bar.high;
+        let missing = bar.fused / self.most_weight() - turn * most.turn - window * most.window;
+        if session > 0.0 { missing / session * ALMOST } else { 0.0 }
+    }
+
+    /// What no episode is multiplied by more than.
+    fn most_weight(&self) -> f32 {
+        self.shares.role(true).max(1.0) * (1.0 + self.boost.1)
     }
 
     /// Scores the most promising to the end and sees what they come up with; `None` when not as many as are wanted are certain to count.

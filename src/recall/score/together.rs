@@ -159,8 +159,9 @@ impl<'a> Way<'a> {
     /// The documents beside these, which are in order, that may matter by what is known of them; `None` when they are too many.
     fn more(&self, docs: &[u32], bar: &Bar, sessions: &[f32]) -> Option<Vec<u32>> {
         let may_matter = |most: &Missing| bar.may_be_best(most.turn, most.window) || self.prune.may_reach(bar, most);
-        let open = self.blocks.iter().filter(|block| may_matter(&block.rest)).count();
-        if open > OPEN || open * 4 > self.blocks.len() * 3 {
+        let open: Vec<bool> = self.blocks.iter().map(|block| may_matter(&block.rest)).collect();
+        let opened = open.iter().filter(|open| **open).count();
+        if opened > OPEN || opened * 4 > open.len() * 3 {
             return None;
         }
         let mut more = Vec::new();
@@ -172,17 +173,33 @@ impl<'a> Way<'a> {
             }
         };
         self.each_holder(|block| may_matter(&block.all), &mut look);
-        if open > 0 {
-            // What holds no member may matter as well, if anything of its session does.
-            let all = u32::try_from(self.reads.index.sizes.len()).unwrap_or(u32::MAX);
-            let blocks = (0..all).step_by(BLOCK as usize).zip(&self.blocks);
-            for (first, block) in blocks.filter(|(_, block)| may_matter(&block.rest)) {
-                (first..all.min(first + BLOCK)).for_each(|doc| look(doc, &Sum::default(), block));
-            }
+        if opened > 0 {
+            self.look_at_the_rest(bar, sessions, &open, look);
         }
         more.sort_unstable();
         more.dedup();
         (docs.len() + more.len() <= MOST).then_some(more)
+    }
+
+    /// Calls `look` for the documents of open blocks that may matter although they hold no member: that takes a session that scores enough,
+    /// and few do.
+    fn look_at_the_rest(&self, bar: &Bar, sessions: &[f32], open: &[bool], mut look: impl FnMut(u32, &Sum, &Block)) {
+        let mut most = Missing::default();
+        for (Block { rest, .. }, _) in self.blocks.iter().zip(open).filter(|(_, open)| **open) {
+            (most.turn, most.window) = (most.turn.max(rest.turn), most.window.max(rest.window));
+        }
+        // What may be the best turn, or the best with its neighbours, may be so in any session.
+        let any = bar.may_be_best(most.turn, most.window);
+        let least = if any { 0.0 } else { self.prune.least_session(bar, &most) };
+        let all = self.reads.index.sessions.iter().zip(sessions);
+        for (session, _) in all.filter(|(_, sum)| **sum + self.of_session >= least) {
+            for doc in session.docs() {
+                let block = (doc / BLOCK) as usize;
+                if open[block] {
+                    look(doc, &Sum::default(), &self.blocks[block]);
+                }
+            }
+        }
     }
 
     /// Scores documents, which are in order, to the end, and says what others have to come up with.
