@@ -97,7 +97,7 @@ struct Reloader {
 impl Reloader {
     async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, mut store: oneshot::Receiver<Opened>) {
         let mut waits = self.app.closed.is_some();
-        self.watch.begin(&self.source).await;
+        self.watch.begin(&self.source, &self.begun.marks).await;
         let mut certificates = tokio::time::interval(LOOK_AT_CERTIFICATES);
         loop {
             let pause = self.app.config.server.watch;

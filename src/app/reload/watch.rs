@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use super::load::{Loaded, Source, load};
 use super::report::Why;
+use crate::config::Marks;
 
 /// A file as it was seen: what its path leads to, links followed. `None` = there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,9 +46,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Notes what the process was started with.
-    pub(super) async fn begin(&mut self, source: &Source) {
-        self.loaded(&load(source, Why::Signal).await);
+    /// Notes what the process was started with. What was written after it was read then, and before this, is a change.
+    pub(super) async fn begin(&mut self, source: &Source, started_with: &Marks) {
+        let loaded = load(source, Why::Signal).await;
+        self.loaded(&loaded);
+        if !loaded.config.is_ok_and(|now| started_with.changed(&now.marks).is_empty()) {
+            self.loaded.iter_mut().for_each(|stamp| stamp.seen = None);
+        }
     }
 
     /// Notes what was read, good or not: it is not tried again until it changes.
@@ -72,20 +77,43 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::Arc;
 
     use super::*;
     use crate::config::{Overrides, SystemEnv};
 
+    /// A configuration, and the file of a secret that it names.
+    fn with_a_secret(folder: &Path) -> (Source, PathBuf) {
+        let (file, secret) = (folder.join("b.toml"), folder.join("secret"));
+        std::fs::write(&secret, "one").unwrap();
+        let text = "[[providers]]\nname = 'up'\nbase_url = 'http://127.0.0.1:9'\napi_key = '${file:secret}'\n";
+        std::fs::write(&file, text).unwrap();
+        (Source { path: Some(file), overrides: Overrides::default(), env: Arc::new(SystemEnv) }, secret)
+    }
+
+    /// What it says now.
+    async fn marks(source: &Source) -> Marks {
+        load(source, Why::Signal).await.config.expect("it is right").marks
+    }
+
+    #[tokio::test]
+    async fn what_changed_before_the_first_look_is_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, secret) = with_a_secret(folder.path());
+        let started_with = marks(&source).await;
+        std::fs::write(&secret, "two").unwrap();
+        let mut watch = Watch::default();
+        watch.begin(&source, &started_with).await;
+        assert!(!watch.has_changed().await && watch.has_changed().await);
+    }
+
     #[tokio::test]
     async fn a_change_counts_once_it_stands_still() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, secret) = (folder.path().join("b.toml"), folder.path().join("secret"));
-        std::fs::write(&secret, "one").unwrap();
-        std::fs::write(&file, "[admin]\nkey = '${file:secret}'\n").unwrap();
-        let source = Source { path: Some(file), overrides: Overrides::default(), env: Arc::new(SystemEnv) };
+        let (source, secret) = with_a_secret(folder.path());
         let mut watch = Watch::default();
-        watch.begin(&source).await;
+        watch.begin(&source, &marks(&source).await).await;
         assert_eq!(watch.loaded.len(), 2, "a file that the file names is watched, too");
         assert!(!watch.has_changed().await);
         std::fs::write(&secret, "two and").unwrap();
@@ -114,7 +142,7 @@ mod tests {
         symlink("data/b.toml", at("b.toml")).unwrap();
         let source = Source { path: Some(at("b.toml")), overrides: Overrides::default(), env: Arc::new(SystemEnv) };
         let mut watch = Watch::default();
-        watch.begin(&source).await;
+        watch.begin(&source, &marks(&source).await).await;
         symlink(at("v2"), at("next")).unwrap();
         std::fs::rename(at("next"), at("data")).unwrap();
         assert!(!watch.has_changed().await && watch.has_changed().await);
