@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection, SqliteConnection};
@@ -33,6 +33,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../../migrations/sqlite/0017_parts.sql"),
     include_str!("../../../../migrations/sqlite/0018_raw_exchanges.sql"),
 ];
+
+const SQLITE_BUSY: u32 = 5;
+
+/// After so long it is tried again to open a file that another process has just made.
+const TURN: Duration = Duration::from_millis(20);
 
 /// How long a caller waits for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -101,7 +106,20 @@ async fn writer(options: &SqliteOptions) -> Result<SqlitePool, StoreError> {
         Some(pages) => connect.pragma("max_page_count", pages.to_string()),
         None => connect,
     };
-    pool_options(1).min_connections(1).connect_with(connect).await.map_err(driver("open the database"))
+    let until = Instant::now() + options.busy_timeout;
+    loop {
+        match pool_options(1).min_connections(1).connect_with(connect.clone()).await {
+            Err(error) if is_busy(&error) && Instant::now() < until => tokio::time::sleep(TURN).await,
+            opened => return opened.map_err(driver("open the database")),
+        }
+    }
+}
+
+/// Whether another process has the file. Who turns on the log of a new file is told so at once: SQLite waits for it no time.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    // The lowest byte is the kind (https://sqlite.org/rescode.html).
+    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == SQLITE_BUSY)
 }
 
 fn readers(options: &SqliteOptions) -> SqlitePool {
