@@ -16,6 +16,10 @@ use backstory::store::{Learned, StoreError};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
 mod made;
+#[path = "made/travel.rs"]
+mod travel;
+
+use travel::{PLACES, SUBJECTS};
 
 const VOCABULARY: u64 = 20_000;
 
@@ -87,29 +91,6 @@ fn recall(criterion: &mut Criterion) {
         measure(criterion, &format!("recall/{size}"), &recall_of(size), &queries(size));
     }
 }
-
-const SUBJECTS: [&str; 16] = [
-    "the night train",
-    "a window seat",
-    "the bicycle ticket",
-    "my season pass",
-    "the dining car",
-    "a group fare",
-    "the ferry link",
-    "lost luggage",
-    "the winter timetable",
-    "a sleeping berth",
-    "the mountain line",
-    "a refund",
-    "the station cafe",
-    "platform lifts",
-    "the coast express",
-    "a family discount",
-];
-const PLACES: [&str; 16] = [
-    "Lisbon", "Oslo", "Trieste", "Ghent", "Porto", "Bergen", "Zagreb", "Turin", "Malaga", "Gdansk", "Leipzig", "Basel",
-    "Nantes", "Seville", "Utrecht", "Graz",
-];
 
 /// A person who asks nearly the same again and again, by the thousand: every question and reply before it is an episode, so each word of the
 /// question but its name stands nearly everywhere. What the gateway bench does to a scope.

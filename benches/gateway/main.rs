@@ -30,6 +30,8 @@ mod replicas;
 mod report;
 mod servers;
 mod streams;
+#[path = "../made/travel.rs"]
+mod travel;
 mod upstream;
 
 use std::error::Error;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::client::{Call, Calls};
+use crate::travel::{PLACES, SUBJECTS};
 
 const SYSTEM: &str = "You are a helpful travel assistant of a small railway company. Answer in two or three short \
     sentences, name prices only when you know them, and never promise a seat that was not booked. When a guest is \
@@ -15,28 +16,6 @@ const CHAT_PATH: &str = "/v1/chat/completions";
 pub(crate) const MESSAGES_PATH: &str = "/v1/messages";
 const HISTORY_BYTES: usize = 100_000;
 
-const SUBJECTS: [&str; 16] = [
-    "the night train",
-    "a window seat",
-    "the bicycle ticket",
-    "my season pass",
-    "the dining car",
-    "a group fare",
-    "the ferry link",
-    "lost luggage",
-    "the winter timetable",
-    "a sleeping berth",
-    "the mountain line",
-    "a refund",
-    "the station cafe",
-    "platform lifts",
-    "the coast express",
-    "a family discount",
-];
-const PLACES: [&str; 16] = [
-    "Lisbon", "Oslo", "Trieste", "Ghent", "Porto", "Bergen", "Zagreb", "Turin", "Malaga", "Gdansk", "Leipzig", "Basel",
-    "Nantes", "Seville", "Utrecht", "Graz",
-];
 const MATTERS: [&str; 16] = [
     "was delayed by snow",
     "costs less on Tuesdays",
