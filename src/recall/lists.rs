@@ -135,6 +135,21 @@ impl<'a, T: Numbered> Cursor<'a, T> {
 }
 
 impl List {
+    /// Whether its bounds hold for all entries.
+    #[cfg(test)]
+    pub(super) fn is_bounded(&self, sizes: &[Size]) -> bool {
+        let holds = |most: &Most, entry: Entry| {
+            let mut widened = *most;
+            widened.widen(entry, sizes[entry.doc as usize]);
+            widened == *most
+        };
+        let of_block = |doc: u32| self.blocks.iter().find(|(block, _)| *block == doc / BLOCK);
+        self.entries.iter().all(|&entry| {
+            let block = of_block(entry.doc).map_or(self.blocks.is_empty(), |(_, most)| holds(most, entry));
+            block && holds(&self.most, entry)
+        })
+    }
+
     fn new(term: TermId) -> Self {
         Self {
             term,

@@ -439,6 +439,9 @@ mod tests {
                     index.insert(Arc::new(episode));
                 }
             }
+            for term in text::analyse(&WORDS.join(" ")) {
+                prop_assert!(index.list(term.id).is_none_or(|list| list.is_bounded(&index.sizes)));
+            }
             let mut anew = Index::default();
             for episode in index.episodes() {
                 anew.insert(Arc::clone(episode));

@@ -278,7 +278,7 @@ mod tests {
     use crate::recall::rank::tests::{ask, prune_for};
     use crate::recall::tests::episode;
 
-    /// The scores of the short way, where there is one, by episode.
+    /// Whom the short way scores, where there is one.
     fn short_way(index: &Index, question: &str, limit: usize) -> Option<Vec<u32>> {
         let query = ask(question.to_owned(), Exclude::default());
         let (asked, config) = (Asked::new(&query), RecallConfig::default());
