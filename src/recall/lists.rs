@@ -108,7 +108,9 @@ impl<'a, T: Numbered> Cursor<'a, T> {
     /// What has numbers from `first` to below `end`; asked for in their order, as [`Cursor::seek`].
     pub(super) fn until(&mut self, first: u32, end: u32) -> &'a [T] {
         self.seek(first);
-        let here = self.0.partition_point(|item| item.number() < end);
+        // No number is there twice.
+        let near = &self.0[..self.0.len().min((end - first) as usize)];
+        let here = near.partition_point(|item| item.number() < end);
         let (here, behind) = self.0.split_at(here);
         self.0 = behind;
         here

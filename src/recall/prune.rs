@@ -140,6 +140,7 @@ impl Prune<'_> {
 
     /// Whether an episode may be among the best or the best of a channel, once it gets at most what is `missing` of its own scores and
     /// `of_session` of its session's.
+    #[inline]
     pub(super) fn may_matter(
         &self,
         bar: &Bar,
@@ -177,7 +178,7 @@ impl Prune<'_> {
 
     /// What no episode is multiplied by more than.
     fn most_weight(&self) -> f32 {
-        self.shares.role(true).max(1.0) * (1.0 + self.boost.1)
+        self.most_role() * (1.0 + self.boost.1)
     }
 
     /// Scores the most promising to the end and sees what they come up with; `None` when not as many as are wanted are certain to count.
@@ -267,11 +268,17 @@ impl Prune<'_> {
         may_show(place, self.asked).then(|| Probe { doc, sum, session: sessions[place.session as usize], weight })
     }
 
-    /// How promising an episode is by its own words and its neighbours', in no unit.
-    pub(super) fn promise(&self, doc: u32, sum: &Sum) -> f32 {
-        self.words(sum.turn, sum.window) * self.shares.role(self.index.places[doc as usize].is_reply)
+    /// What the words of the one who said an episode weigh.
+    pub(super) fn role(&self, doc: u32) -> f32 {
+        self.shares.role(self.index.places[doc as usize].is_reply)
     }
 
+    /// What nobody's words weigh more than.
+    pub(super) fn most_role(&self) -> f32 {
+        self.shares.role(true).max(1.0)
+    }
+
+    /// How promising an episode is by its own words and its neighbours', in no unit.
     pub(super) fn words(&self, turn: f32, window: f32) -> f32 {
         self.shares.turn * turn + self.shares.window * window
     }
@@ -304,6 +311,7 @@ impl Bar {
     }
 
     /// Whether an episode that scores at most this may come up with the weakest of the best, at this weight.
+    #[inline]
     fn is_reached(&self, scores: [f32; 3], weight: f32) -> bool {
         if fused(&self.high, &scores) * weight < self.fused {
             return false;

@@ -65,7 +65,7 @@ impl Hit {
 }
 
 /// Raw scores of the channels: the best of them is what others are measured by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Best {
     pub(super) turn: f32,
     pub(super) window: f32,
@@ -126,6 +126,8 @@ struct Scratch {
     sessions: Vec<f32>,
     /// The best turn and window of those that were found.
     best: (f32, f32),
+    /// For the short way, which leaves the accumulators alone.
+    holders: Vec<(u32, Sum)>,
 }
 
 thread_local! {

@@ -6,6 +6,8 @@
 //!
 //! Exact, as `prune` is.
 
+use std::ops::Range;
+
 use super::{Best, Hit, Reads, Scored, Scratch, Sum};
 use crate::recall::lists::BLOCK;
 use crate::recall::prune::{Bar, Missing, Probe, Prune};
@@ -39,14 +41,24 @@ struct Block {
     all: Missing,
 }
 
+/// A document with a member, and what it scores by the members.
+type Holder = (u32, Sum);
+
+/// The documents with a member, block by block, as far as they were asked for.
+struct Holders<'a> {
+    read: &'a mut Vec<Holder>,
+    /// Where those of a block stand; `None` when it was not read.
+    blocks: Vec<Option<Range<usize>>>,
+}
+
 /// Documents that were scored to the end.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Judged {
-    /// In the order of the documents.
+    docs: Vec<u32>,
+    /// As many, of these documents.
     sums: Vec<Sum>,
+    probes: Vec<Probe>,
     best: Best,
-    /// What others have to come up with; `None` when these are not enough to tell.
-    bar: Option<Bar>,
 }
 
 /// A question on the short way.
@@ -64,7 +76,9 @@ impl Reads<'_> {
     pub(super) fn score_together(&self, scratch: &mut Scratch, least: f32, prune: &Prune<'_>) -> Option<Scored> {
         let way = Way::of(self, prune)?;
         scratch.fit(self.index);
-        let scored = way.go(&mut scratch.sessions, least);
+        let Scratch { holders, sessions, .. } = scratch;
+        holders.clear();
+        let scored = way.go(Holders { read: holders, blocks: vec![None; way.blocks.len()] }, sessions, least);
         scratch.clear_sessions(self.index);
         scored
     }
@@ -95,70 +109,103 @@ impl<'a> Way<'a> {
         Some(Self { reads, prune, members, blocks, of_session })
     }
 
-    fn go(&self, sessions: &mut [f32], least: f32) -> Option<Scored> {
+    fn go(&self, mut holders: Holders<'_>, sessions: &mut [f32], least: f32) -> Option<Scored> {
         let Reads { index, ref reads, whole } = *self.reads;
         // Whoever holds a term with a short list is scored.
         let short = || reads.iter().filter(|read| read.list.blocks().is_none());
         short().chain(self.members.iter().copied()).for_each(|read| read.add_to_sessions(sessions, index));
         let mut docs: Vec<u32> = short().flat_map(|read| read.list.entries()).map(|entry| entry.doc).collect();
-        docs.extend(self.most_promising());
+        docs.extend(self.most_promising(&mut holders));
+        let mut judged = Judged::default();
         for _ in 0..ROUNDS {
-            docs.sort_unstable();
-            docs.dedup();
-            let Judged { sums, best, bar } = self.judge(&docs, sessions);
-            let more = self.more(&docs, &bar?, sessions)?;
-            if more.is_empty() {
-                let found = docs.iter().zip(&sums).filter(|(_, sum)| sum.near > 0.0);
+            let best = judged.best;
+            self.judge(std::mem::take(&mut docs), &mut judged, sessions);
+            // As long as the best scores are the same, whoever was left out before has no less to come up with now.
+            if judged.best != best {
+                docs = self.more(&judged, &mut holders, sessions)?;
+            }
+            if docs.is_empty() {
+                let found = judged.docs.iter().zip(&judged.sums).filter(|(_, sum)| sum.near > 0.0);
                 let session = |doc: u32| sessions[index.places[doc as usize].session as usize];
                 let hits = found.map(|(&doc, sum)| Hit::of(doc, sum, session(doc), whole));
                 let hits = hits.filter(|hit| hit.coverage >= least).collect();
-                return Some(Scored { hits, best, beyond: Best::default() });
+                return Some(Scored { hits, best: judged.best, beyond: Best::default() });
             }
-            docs.extend(more);
         }
         None
     }
 
     /// Some of the most promising, by what they hold of the members and what their block holds of the rest.
-    fn most_promising(&self) -> impl Iterator<Item = u32> {
+    fn most_promising(&self, holders: &mut Holders<'_>) -> impl Iterator<Item = u32> {
         let words = |most: &Missing| self.prune.words(most.turn, most.window);
         let best = self.blocks.iter().map(|block| words(&block.all)).fold(0.0, f32::max);
-        let mut promising = Vec::with_capacity(256);
+        let most = self.prune.limit * FEW;
+        let mut promising: Vec<(f32, u32)> = Vec::with_capacity(2 * most);
+        let truncate = |promising: &mut Vec<(f32, u32)>| {
+            promising.select_nth_unstable_by(most - 1, |a, b| b.0.total_cmp(&a.0));
+            promising.truncate(most);
+            promising[most - 1].0
+        };
+        let mut least = f32::NEG_INFINITY;
         self.each_holder(
+            holders,
             |block| words(&block.all) >= best * PROMISING,
             |doc, sum, block| {
-                let sum = Sum { turn: sum.turn + block.rest.turn, window: sum.window + block.rest.window, ..*sum };
-                promising.push((self.prune.promise(doc, &sum), doc));
+                let words = self.prune.words(sum.turn + block.rest.turn, sum.window + block.rest.window);
+                // Only what has the words is looked at for who said it.
+                if words * self.prune.most_role() > least {
+                    promising.push((words * self.prune.role(doc), doc));
+                    if promising.len() == 2 * most {
+                        least = truncate(&mut promising);
+                    }
+                }
             },
         );
-        let most = self.prune.limit * FEW;
         if promising.len() > most {
-            promising.select_nth_unstable_by(most, |a, b| b.0.total_cmp(&a.0));
-            promising.truncate(most);
+            truncate(&mut promising);
         }
         promising.into_iter().map(|(_, doc)| doc)
     }
 
-    /// Calls `take` for each document with a member in the blocks that are wanted, in order, with what it scores by the members.
-    fn each_holder(&self, wanted: impl Fn(&Block) -> bool, mut take: impl FnMut(u32, &Sum, &Block)) {
-        let mut sums = vec![Sum::default(); BLOCK as usize];
+    /// Calls `take` for each document with a member in the blocks that are wanted, with what it scores by the members.
+    fn each_holder(
+        &self,
+        holders: &mut Holders<'_>,
+        wanted: impl Fn(&Block) -> bool,
+        mut take: impl FnMut(u32, &Sum, &Block),
+    ) {
         let mut cursors: Vec<_> = self.members.iter().map(|read| (*read, read.list.cursor())).collect();
-        for (first, block) in (0_u32..).step_by(BLOCK as usize).zip(&self.blocks).filter(|(_, block)| wanted(block)) {
-            for (read, cursor) in &mut cursors {
-                for &entry in cursor.until(first, first + BLOCK) {
-                    let size = self.reads.index.sizes[entry.doc as usize];
-                    sums[(entry.doc - first) as usize].add(read, entry, size);
+        let mut at = [0_u16; BLOCK as usize];
+        for (number, block) in self.blocks.iter().enumerate().filter(|(_, block)| wanted(block)) {
+            let known = holders.blocks[number].get_or_insert_with(|| {
+                let first = number as u32 * BLOCK;
+                let start = holders.read.len();
+                at.fill(0);
+                for (read, cursor) in &mut cursors {
+                    for &entry in cursor.until(first, first + BLOCK) {
+                        let at = &mut at[(entry.doc - first) as usize];
+                        if *at == 0 {
+                            holders.read.push((entry.doc, Sum::default()));
+                            *at = (holders.read.len() - start) as u16;
+                        }
+                        let size = self.reads.index.sizes[entry.doc as usize];
+                        holders.read[start + usize::from(*at) - 1].1.add(read, entry, size);
+                    }
                 }
-            }
-            for (doc, sum) in (first..).zip(&mut sums).filter(|(_, sum)| sum.near > 0.0) {
-                take(doc, &std::mem::take(sum), block);
+                start..holders.read.len()
+            });
+            for (doc, sum) in &holders.read[known.clone()] {
+                take(*doc, sum, block);
             }
         }
     }
 
-    /// The documents beside these, which are in order, that may matter by what is known of them; `None` when they are too many.
-    fn more(&self, docs: &[u32], bar: &Bar, sessions: &[f32]) -> Option<Vec<u32>> {
-        let may_matter = |most: &Missing| bar.may_be_best(most.turn, most.window) || self.prune.may_reach(bar, most);
+    /// The documents beside those that were scored that may matter by what is known of them; `None` when they are too many, or when those
+    /// that were scored are not enough to tell.
+    fn more(&self, judged: &Judged, holders: &mut Holders<'_>, sessions: &[f32]) -> Option<Vec<u32>> {
+        let scores = [judged.best.turn, judged.best.window, judged.best.session];
+        let bar = self.prune.bar_of(&judged.probes, scores, scores, self.reads.whole)?;
+        let may_matter = |most: &Missing| bar.may_be_best(most.turn, most.window) || self.prune.may_reach(&bar, most);
         let open: Vec<bool> = self.blocks.iter().map(|block| may_matter(&block.rest)).collect();
         let opened = open.iter().filter(|open| **open).count();
         if opened > OPEN || opened * 4 > open.len() * 3 {
@@ -166,19 +213,20 @@ impl<'a> Way<'a> {
         }
         let mut more = Vec::new();
         let mut look = |doc: u32, sum: &Sum, block: &Block| {
-            if self.prune.may_matter(bar, &block.rest, doc, sum, sessions, self.of_session)
-                && docs.binary_search(&doc).is_err()
-            {
+            if self.prune.may_matter(&bar, &block.rest, doc, sum, sessions, self.of_session) {
                 more.push(doc);
             }
         };
-        self.each_holder(|block| may_matter(&block.all), &mut look);
+        self.each_holder(holders, |block| may_matter(&block.all), &mut look);
         if opened > 0 {
-            self.look_at_the_rest(bar, sessions, &open, look);
+            self.look_at_the_rest(&bar, sessions, &open, look);
         }
+        let mut known = judged.docs.clone();
+        known.sort_unstable();
+        more.retain(|doc| known.binary_search(doc).is_err());
         more.sort_unstable();
         more.dedup();
-        (docs.len() + more.len() <= MOST).then_some(more)
+        (known.len() + more.len() <= MOST).then_some(more)
     }
 
     /// Calls `look` for the documents of open blocks that may matter although they hold no member: that takes a session that scores enough,
@@ -202,8 +250,10 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Scores documents, which are in order, to the end, and says what others have to come up with.
-    fn judge(&self, docs: &[u32], sessions: &mut [f32]) -> Judged {
+    /// Scores these documents to the end, beside those that were before.
+    fn judge(&self, mut docs: Vec<u32>, judged: &mut Judged, sessions: &mut [f32]) {
+        docs.sort_unstable();
+        docs.dedup();
         let index = self.reads.index;
         let mut sums = vec![Sum::default(); docs.len()];
         for read in &self.reads.reads {
@@ -214,26 +264,25 @@ impl<'a> Way<'a> {
                 }
             }
         }
-        let best = Best { session: self.finish_sessions(docs, sessions), ..Best::default() };
-        let best = sums.iter().fold(best, |best, sum| Best {
+        let session = self.finish_sessions(&docs, judged.best.session, sessions);
+        judged.best = sums.iter().fold(Best { session, ..judged.best }, |best, sum| Best {
             turn: best.turn.max(sum.turn),
             window: best.window.max(sum.window),
             ..best
         });
         let found = docs.iter().zip(&sums).filter(|(_, sum)| sum.near > 0.0);
-        let probes: Vec<Probe> = found.filter_map(|(&doc, &sum)| self.prune.probe(doc, sum, sessions)).collect();
-        let scores = [best.turn, best.window, best.session];
-        let bar = self.prune.bar_of(&probes, scores, scores, self.reads.whole);
-        Judged { sums, best, bar }
+        judged.probes.extend(found.filter_map(|(&doc, &sum)| self.prune.probe(doc, sum, sessions)));
+        judged.docs.extend(docs);
+        judged.sums.extend(sums);
     }
 
-    /// Scores the sessions of these documents to the end, and those that may be the best; returns what the best scores.
-    fn finish_sessions(&self, docs: &[u32], sessions: &mut [f32]) -> f32 {
+    /// Scores the sessions of these documents to the end, and those that may be the best; returns what the best scores, which was that.
+    fn finish_sessions(&self, docs: &[u32], best: f32, sessions: &mut [f32]) -> f32 {
         let index = self.reads.index;
         let mut known: Vec<u32> = docs.iter().map(|&doc| index.places[doc as usize].session).collect();
         known.sort_unstable();
         known.dedup();
-        let best = self.finish_these(&known, sessions);
+        let best = best.max(self.finish_these(&known, sessions));
         let partial = &sessions[..index.sessions.len()];
         let may_be_best = (0_u32..).zip(partial).filter(|&(_, sum)| sum + self.of_session >= best * super::ALMOST);
         let others: Vec<u32> =
