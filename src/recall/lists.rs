@@ -14,6 +14,8 @@ use crate::memory::text::TermId;
 pub(super) const BLOCK: u32 = if cfg!(test) { 8 } else { 256 };
 /// From so many entries on, a list knows the bounds of each block.
 const LONG: usize = if cfg!(test) { 4 } else { 64 };
+/// So many entries are looked at in one go for the next document that is asked for.
+const NEAR: usize = 8;
 /// So many of the last entries are looked at before the others.
 const NEW: usize = 3;
 /// A repeat beyond this says no more; three of them fit a [`u16`].
@@ -125,12 +127,16 @@ impl<'a, T: Numbered> Cursor<'a, T> {
             self.0 = &self.0[furthest..];
             return Some(*item);
         }
-        let mut step = 1;
-        while step < self.0.len() && self.0[step].number() < number {
-            step *= 2;
-        }
-        let near = &self.0[step / 2..self.0.len().min(step + 1)];
-        let at = step / 2 + near.partition_point(|item| item.number() < number);
+        // Most are near; counting takes no branch for each.
+        let near = self.0.first_chunk::<NEAR>().map(|near| near.iter().filter(|item| item.number() < number).count());
+        let at = near.filter(|&at| at < NEAR).unwrap_or_else(|| {
+            let mut step = 1;
+            while step < self.0.len() && self.0[step].number() < number {
+                step *= 2;
+            }
+            let near = &self.0[step / 2..self.0.len().min(step + 1)];
+            step / 2 + near.partition_point(|item| item.number() < number)
+        });
         self.0 = &self.0[at..];
         self.0.first().copied().filter(|item| item.number() == number)
     }
