@@ -15,6 +15,7 @@ mod knowledge;
 mod migrate;
 mod mock;
 mod models;
+mod pages;
 mod serve;
 mod transfer;
 mod usage;
@@ -121,7 +122,10 @@ pub fn run(cli: Cli) -> ExitCode {
             }
             ExitCode::from(checked.code)
         }
-        Command::Serve(args) => on_runtime(serve::run(args)),
+        Command::Serve(args) => {
+            pages::small();
+            on_runtime(serve::run(args))
+        }
         Command::Doctor(args) => on_runtime(doctor::run(args)),
         Command::Migrate(args) => on_runtime(migrate::run(args)),
         Command::Explain(args) => on_runtime(explain::run(*args)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::net::TcpListener;
 
-use super::{ConfigArgs, asked_to_stop, complain, say};
+use super::{ConfigArgs, asked_to_stop, complain, pages, say};
 use crate::app::reload::{self, Why};
 use crate::app::{App, Exporting, Parts, build, export, name_of_records};
 use crate::base::{SystemClock, SystemRandom};
@@ -79,6 +79,7 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    pages::huge();
     say(&banner(&config, &address.to_string()));
     let front = Front::new(&app);
     let entrance = |listener, identity: Option<&Arc<Identity>>| Entrance {
