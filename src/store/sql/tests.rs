@@ -45,6 +45,23 @@ fn pool(store: &SqlStore) -> &SqlitePool {
 }
 
 #[tokio::test]
+async fn the_log_is_folded_in_while_others_write() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder).await;
+    // SQLite itself is not to do it.
+    sqlx::query("PRAGMA wal_autocheckpoint = 0").execute(pool(&store)).await.unwrap();
+    // Ten pages each.
+    let text = "x".repeat(40_000);
+    for n in 0..1_000 {
+        let mut exchange = finished(n, &scope("me"));
+        exchange.turn.as_mut().unwrap().user[0].text.clone_from(&text);
+        store.append(&[exchange]).await.unwrap();
+    }
+    let folded = std::fs::metadata(folder.path().join("backstory.db")).unwrap().len();
+    assert!(folded > 20 << 20, "{folded} bytes are folded in, and nobody has closed the file");
+}
+
+#[tokio::test]
 async fn a_database_is_durable_as_asked_and_overwrites_what_is_deleted() {
     for (durability, synchronous) in [(Durability::Process, 1), (Durability::Power, 2)] {
         let folder = TempDir::new().unwrap();

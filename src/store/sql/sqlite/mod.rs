@@ -4,6 +4,7 @@
 //!
 //! Start with [`open()`], then `script.rs`, through which every exchange goes.
 
+mod fold;
 mod open;
 mod presence;
 mod script;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::sqlite::SqlitePool;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::error::driver;
 use crate::store::StoreError;
@@ -85,6 +87,8 @@ pub(super) struct File {
     pub(super) in_memory: bool,
     /// Says to other processes that this one is there.
     _presence: Option<Arc<fs::File>>,
+    /// Folds the write-ahead log in, as long as someone has the store.
+    _folding: Option<Arc<AbortOnDropHandle<()>>>,
 }
 
 /// Looks for damage in the whole file; returns what was found, at most ten lines.

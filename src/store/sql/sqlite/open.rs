@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Connection, SqliteConnection};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::super::error::driver;
 use super::super::scope::{READ_SECRET, TOMBSTONE_SALT, secret};
 use super::super::text::Dialect;
+use super::fold::{MAX_LOG_PAGES, Pace, keep_folding};
 use super::presence::announce;
 use super::{Durability, File, SqliteOptions};
 use crate::store::StoreError;
@@ -58,7 +60,8 @@ const FRESH_SECRET: &str =
 /// Opens a database, and brings its schema up to date.
 pub(in crate::store::sql) async fn open(options: SqliteOptions) -> Result<SqlStore, StoreError> {
     let in_memory = options.path.is_none();
-    let write = writer(&options).await?;
+    let pace = Arc::new(Pace::default());
+    let write = writer(&options, &pace).await?;
     let (presence, alone) = options.path.as_deref().map_or((None, true), announce);
     let salt = {
         let mut conn = write.acquire().await.map_err(driver("open the database"))?;
@@ -73,6 +76,10 @@ pub(in crate::store::sql) async fn open(options: SqliteOptions) -> Result<SqlSto
     // A database in memory belongs to its connection: readers share it.
     let read = if in_memory { write.clone() } else { readers(&options) };
     let maintenance = if in_memory { write.clone() } else { maintainer(&options) };
+    let folding = (!in_memory).then(|| {
+        let folding = keep_folding(pace, maintenance.clone(), write.clone());
+        Arc::new(AbortOnDropHandle::new(TaskTracker::new().spawn(folding)))
+    });
     Ok(SqlStore {
         write: Pool::Sqlite(write),
         read: Pool::Sqlite(read),
@@ -83,32 +90,36 @@ pub(in crate::store::sql) async fn open(options: SqliteOptions) -> Result<SqlSto
             rewrite_below_bytes: options.rewrite_below_bytes,
             in_memory,
             _presence: presence.map(Arc::new),
+            _folding: folding,
         }),
     })
 }
-
-/// Pages of 4 KiB that the log may have before it is folded in: what is written again and again meanwhile is folded in once.
-const LOG_PAGES: &str = "4000";
 
 /// Memory for pages of the connection that writes, in KiB as a negative number: what a group touches is neither read again
 /// nor written before its commit.
 const WRITER_CACHE: &str = "-8000";
 
-async fn writer(options: &SqliteOptions) -> Result<SqlitePool, StoreError> {
+async fn writer(options: &SqliteOptions, pace: &Arc<Pace>) -> Result<SqlitePool, StoreError> {
     let connect = connect_options(options)
         .create_if_missing(true)
         // All that is referred to is a scope's row: it was read in the same transaction, and none is ever deleted. To look it up again for each row,
         // and to keep a journal in case it were gone, is what little the check would do.
         .foreign_keys(false)
-        .pragma("wal_autocheckpoint", LOG_PAGES)
+        .pragma("wal_autocheckpoint", MAX_LOG_PAGES.to_string())
         .pragma("cache_size", WRITER_CACHE);
     let connect = match options.max_pages {
         Some(pages) => connect.pragma("max_page_count", pages.to_string()),
         None => connect,
     };
     let until = Instant::now() + options.busy_timeout;
+    // Whoever gives the connection back has written.
+    let pace = Arc::clone(pace);
+    let pool = pool_options(1).min_connections(1).after_release(move |_, _| {
+        pace.written();
+        Box::pin(std::future::ready(Ok(true)))
+    });
     loop {
-        match pool_options(1).min_connections(1).connect_with(connect.clone()).await {
+        match pool.clone().connect_with(connect.clone()).await {
             Err(error) if is_busy(&error) && Instant::now() < until => tokio::time::sleep(TURN).await,
             opened => return opened.map_err(driver("open the database")),
         }
