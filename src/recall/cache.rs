@@ -17,7 +17,7 @@ use super::pack::pack;
 use super::query::{Query, RecallConfig};
 use super::rank::{Asked, Found, Purpose, rank};
 use super::rerank::Reranker;
-use super::scoped::Scoped;
+use super::scoped::{Scoped, study};
 use super::source::{ScopeData, Source};
 use super::vectors::Vectors;
 use crate::base::{EpisodeId, FactId, Time};
@@ -278,14 +278,17 @@ impl Recall {
     /// Takes in what was stored for a scope, in place. `learned` is what was really stored: for an exchange whose user side was seen
     /// before, without its facts and user episodes.
     pub fn learned(&self, scope: &Scope, revision: i64, learned: &Learned) {
+        // Before anything is locked: it is most of the work.
+        let studied = self.hot.contains_key(scope).then(|| study(learned.episodes.clone()));
         let loading = lock(&self.loading);
         if let Some(loading) = loading.get(scope) {
             loading.learned(revision, learned);
         }
         let Some(entry) = self.hot.get(scope) else { return };
+        let studied = studied.unwrap_or_else(|| study(learned.episodes.clone()));
         let followed = {
             let mut scoped = write(&entry);
-            scoped.follow(revision, learned).then(|| scoped.has_grown())
+            scoped.follow(revision, learned, studied).then(|| scoped.has_grown())
         };
         if followed.is_some() {
             self.vectors.lack(scope, learned.episodes.iter().map(|episode| episode.id));

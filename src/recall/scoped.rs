@@ -71,8 +71,9 @@ impl Scoped {
         scoped
     }
 
-    /// Takes in what was stored at `revision`. `false` when something was missed in between, or cannot be told: read the scope again.
-    pub(super) fn follow(&mut self, revision: i64, learned: &Learned) -> bool {
+    /// Takes in what was stored at `revision`; `studied` are its episodes, whose texts are read before the scope is locked for it. `false` when
+    /// something was missed in between, or cannot be told: read the scope again.
+    pub(super) fn follow(&mut self, revision: i64, learned: &Learned, studied: Vec<Studied>) -> bool {
         if revision <= self.revision {
             return true;
         }
@@ -85,7 +86,7 @@ impl Scoped {
         for change in &learned.changes {
             self.put_fact(change.fact.clone());
         }
-        self.index.insert_all(learned.episodes.iter().map(|episode| Studied::of(Arc::new(episode.clone()))));
+        self.index.insert_all(studied);
         self.index.shrink(self.max_episodes);
         for (episode, fact) in &learned.marks {
             self.mark(*episode, *fact);
@@ -232,8 +233,9 @@ fn has_words(text: &str, value: &str) -> bool {
             && !glued(value.chars().next_back(), text[at + value.len()..].chars().next())
     })
 }
+
 /// Reads the texts of episodes, many of them on several threads; in their order.
-fn study(episodes: Vec<Episode>) -> Vec<Studied> {
+pub(super) fn study(episodes: Vec<Episode>) -> Vec<Studied> {
     // How many threads there may be is read from files.
     let is_shared = episodes.len() >= SHARED_FROM;
     let threads =

@@ -10,7 +10,7 @@ use super::{Entry, Recall, lock, read, write};
 use crate::base::EpisodeId;
 use crate::memory::Scope;
 use crate::recall::dense;
-use crate::recall::scoped::Scoped;
+use crate::recall::scoped::{Scoped, study};
 use crate::recall::source::ScopeData;
 use crate::recall::vectors::Placed;
 use crate::store::{Learned, StoreError};
@@ -180,8 +180,9 @@ impl Recall {
     fn admit(&self, scope: &Scope, loading: &Arc<Loading>, mut scoped: Scoped, last: bool) -> Option<Arc<Entry>> {
         let mut all = lock(&self.loading);
         let late = std::mem::take(&mut *lock(&loading.late));
-        let current =
-            !late.overtaken && late.learned.iter().all(|(revision, learned)| scoped.follow(*revision, learned));
+        let mut follow =
+            |revision, learned: &Learned| scoped.follow(revision, learned, study(learned.episodes.clone()));
+        let current = !late.overtaken && late.learned.iter().all(|(revision, learned)| follow(*revision, learned));
         if !current && !last {
             return None;
         }

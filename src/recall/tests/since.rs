@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::{Random as _, SeededRandom};
 use crate::recall::Since;
-use crate::recall::scoped::Scoped;
+use crate::recall::scoped::{Scoped, study};
 use crate::store::Store;
 use crate::store::contract::fixtures;
 use crate::store::sql::{SqlStore, SqliteOptions};
@@ -203,7 +203,8 @@ async fn what_is_gone_before_it_is_taken_in_does_not_stay() {
     let changes = store.changes(&scope(), 0, 10).await.unwrap();
     let mut scoped = Scoped::build(ScopeData { change: Some(0), ..ScopeData::default() }, 10);
     assert!(scoped.catch_up(Since { revision: 0, changes: changes.clone() }, 0).is_some());
-    assert!(scoped.follow(1, &learned(Vec::new(), vec![said], Vec::new())));
+    let first = learned(Vec::new(), vec![said], Vec::new());
+    assert!(scoped.follow(1, &first, study(first.episodes.clone())));
     assert_eq!(scoped.index.episodes().count(), 1);
     let again = changes.into_iter().filter(|change| change.seq > scoped.change.unwrap()).collect();
     assert!(scoped.catch_up(Since { revision: 2, changes: again }, 0).is_some());
