@@ -13,6 +13,7 @@
 //!
 //! Start with [`SqlStore`], then `outbox.rs` and `learn.rs`, which carry the load.
 
+mod begin;
 mod budgets;
 mod changes;
 mod copy;

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use tracing::instrument;
 
+use super::begin::prefix;
 use super::error::driver;
-use super::learn::{SEEN_MILLIS, prefix};
+use super::learn::SEEN_MILLIS;
 use super::query::{query, query_as, query_scalar};
 use super::row::{parse, rows};
 use super::scope::{key, set_revisions};
