@@ -122,10 +122,7 @@ pub fn run(cli: Cli) -> ExitCode {
             }
             ExitCode::from(checked.code)
         }
-        Command::Serve(args) => {
-            pages::small();
-            on_runtime(serve::run(args))
-        }
+        Command::Serve(args) => on_runtime(serve::run(args, pages::Small::begin())),
         Command::Doctor(args) => on_runtime(doctor::run(args)),
         Command::Migrate(args) => on_runtime(migrate::run(args)),
         Command::Explain(args) => on_runtime(explain::run(*args)),

@@ -2,24 +2,35 @@
 //!
 //! One is there whole as soon as a byte of it is used. What a gateway takes while it starts lies far apart and would be twice as large in
 //! huge pages as in small ones; what it takes later, scopes above all, is dense and faster to look through in huge ones
-//! (`benches/README.md`). Whoever sets the allocator's own variable decides for all of it.
+//! (`benches/README.md`). Whoever sets the allocator's own variable, or has them off for the process, decides for all of it.
 
-/// Takes small pages from now on.
-pub(super) fn small() {
-    choose(false);
+/// The time in which small pages are taken.
+pub(super) struct Small {
+    /// Huge ones are taken afterwards, where the system has them.
+    huge_later: bool,
 }
 
-/// Takes huge pages from now on, where the system has them.
-pub(super) fn huge() {
-    choose(true);
-}
-
-fn choose(huge: bool) {
-    #[cfg(target_os = "linux")]
-    if std::env::var_os("MIMALLOC_ALLOW_THP").is_none() {
-        // A kernel that does not know it goes on as it did.
-        let _ = rustix::thread::disable_transparent_huge_pages(!huge);
+impl Small {
+    /// Takes small pages from now on.
+    pub(super) fn begin() -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
+            let is_ours = std::env::var_os("MIMALLOC_ALLOW_THP").is_none();
+            // A kernel that does not know it goes on as it did.
+            let are_off = transparent_huge_pages_are_disabled().unwrap_or(true);
+            Self { huge_later: is_ours && !are_off && disable_transparent_huge_pages(true).is_ok() }
+        }
+        #[cfg(not(target_os = "linux"))]
+        Self { huge_later: false }
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = huge;
+
+    /// Takes huge ones again.
+    pub(super) fn end(self) {
+        if self.huge_later {
+            // What failed leaves small pages, which serve as well.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::thread::disable_transparent_huge_pages(false);
+        }
+    }
 }

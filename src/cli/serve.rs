@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use tokio::net::TcpListener;
 
-use super::{ConfigArgs, asked_to_stop, complain, pages, say};
+use super::pages::Small;
+use super::{ConfigArgs, asked_to_stop, complain, say};
 use crate::app::reload::{self, Why};
 use crate::app::{App, Exporting, Parts, build, export, name_of_records};
 use crate::base::{SystemClock, SystemRandom};
@@ -31,8 +32,8 @@ pub(super) struct ServeArgs {
     config: ConfigArgs,
 }
 
-/// Serves until SIGTERM or ctrl-c; a second one ends at once.
-pub(super) async fn run(args: ServeArgs) -> ExitCode {
+/// Serves until SIGTERM or ctrl-c; a second one ends at once. Until it does, it is `starting`.
+pub(super) async fn run(args: ServeArgs, starting: Small) -> ExitCode {
     let config = match args.config.load() {
         Ok(config) => config,
         Err(errors) => {
@@ -79,7 +80,7 @@ pub(super) async fn run(args: ServeArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    pages::huge();
+    starting.end();
     say(&banner(&config, &address.to_string()));
     let front = Front::new(&app);
     let entrance = |listener, identity: Option<&Arc<Identity>>| Entrance {
