@@ -22,7 +22,7 @@ pub use bell::Bell;
 pub use clock::{Clock, ManualClock, SystemClock, Time, millis};
 pub use error::{ErrorKind, GatewayError};
 pub use figure::{MAX_FIGURE, MAX_SUM};
-pub use hex::hex;
+pub use hex::{hex, unhex};
 pub use id::{EpisodeId, ExchangeId, FactId, KeyId, ParseIdError, ProposalId, RequestId};
 pub use near::near;
 pub use random::{Random, SeededRandom, SystemRandom};

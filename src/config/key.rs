@@ -11,6 +11,7 @@ use super::limit_rules::read_limits;
 use super::limits::BudgetChanges;
 use super::provider::SENSITIVITIES;
 use super::reader::{Reader, Section};
+use crate::base::unhex;
 use crate::exchange::Limits;
 use crate::memory::Sensitivity;
 
@@ -210,7 +211,7 @@ fn read_hash(s: &mut Section<'_>) -> [u8; 32] {
         return Key::hash(key.expose());
     }
     let Some(hash) = hash else { return [0; 32] };
-    parse_hex(hash.expose()).unwrap_or_else(|| {
+    unhex(hash.expose()).unwrap_or_else(|| {
         s.wrong_secret("key_sha256", "must be the SHA-256 of the key: 64 hexadecimal digits (the value is not shown)");
         [0; 32]
     })
@@ -222,19 +223,6 @@ fn read_budget(s: &mut Section<'_>) -> BudgetChanges {
     let budget = s.table("budget", BudgetChanges::read);
     let tightest = [own, budget.max_input_tokens].into_iter().flatten().min();
     BudgetChanges { max_input_tokens: tightest, ..budget }
-}
-
-fn parse_hex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 {
-        return None;
-    }
-    let mut out = [0; 32];
-    for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |c: u8| char::from(c).to_digit(16);
-        *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
-    }
-    Some(out)
 }
 
 fn read_passthrough(s: &mut Section<'_>) -> Vec<String> {

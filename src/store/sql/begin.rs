@@ -12,7 +12,7 @@ use super::sqlite::{Bound, begin_script};
 use super::text::Sql;
 use super::write::{StoredFacts, TurnPlace, VersionRow};
 use super::{Backend, SqlStore};
-use crate::base::{ExchangeId, Time, hex};
+use crate::base::{ExchangeId, Time, hex, unhex};
 use crate::memory::Scope;
 use crate::store::{Learned, StoreError};
 
@@ -197,19 +197,6 @@ impl Basis {
 /// The name of a turn, as that of a conversation state: both are the hash of what was said up to it, one of them in hex.
 pub(super) fn prefix(turn_key: &str) -> [u8; 32] {
     unhex(turn_key).unwrap_or_else(|| *blake3::hash(turn_key.as_bytes()).as_bytes())
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |c: u8| char::from(c).to_digit(16);
-        *byte = u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()?;
-    }
-    Some(bytes)
 }
 
 fn known(row: &Row) -> Result<Known, StoreError> {
