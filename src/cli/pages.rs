@@ -34,3 +34,26 @@ impl Small {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::thread::{
+        disable_transparent_huge_pages as disable, transparent_huge_pages_are_disabled as are_disabled,
+    };
+
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_off_until_the_end_and_stay_off_where_they_were() {
+        let starting = Small::begin();
+        let is_ours = std::env::var_os("MIMALLOC_ALLOW_THP").is_none() && starting.huge_later;
+        if is_ours {
+            assert!(are_disabled().unwrap());
+            starting.end();
+            assert!(!are_disabled().unwrap());
+        }
+        disable(true).unwrap();
+        Small::begin().end();
+        assert!(are_disabled().unwrap());
+    }
+}
