@@ -1,8 +1,9 @@
 //! Folds the write-ahead log into the database while others write.
 //!
 //! Left to itself, SQLite does so at the end of the commit that makes the log long enough: that write and all behind it wait for thousands of
-//! pages to be written and flushed, which is seen by every hundredth reply. Here another connection does that beside the writer. The few
-//! pages that were written meanwhile are folded in between two writes, so that the log begins anew.
+//! pages to be written and flushed, which is seen by every hundredth reply. Here another connection flushes the log and writes the pages
+//! beside the writer. Between two writes the few pages that came meanwhile are folded in as well, so that the log begins anew; SQLite
+//! flushes the database only then, with all that was written to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
