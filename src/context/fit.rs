@@ -52,6 +52,13 @@ pub struct FitInput<'a> {
     pub figures: bool,
 }
 
+impl FitInput<'_> {
+    /// Whether nothing that is known may be put in.
+    fn has_no_memory(&self) -> bool {
+        self.policy.profile == Profile::Single || self.policy.memory_tokens == 0 || self.notes.is_empty()
+    }
+}
+
 /// Fits a request to its target. Deterministic: the same input gives the same bytes.
 ///
 /// # Errors
@@ -61,8 +68,7 @@ pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
     let text = request.text();
     let allowance = super::budget::budget(request, input.target, input.policy, input.budget_header);
     let budget = allowance.budget;
-    let no_memory =
-        input.policy.profile == Profile::Single || input.policy.memory_tokens == 0 || input.notes.is_empty();
+    let no_memory = input.has_no_memory();
     let fenced = if input.strip_own_fence { strip::find(request, text) } else { Vec::new() };
     if no_memory && !input.figures && fenced.is_empty() && is_proven_small(request, input.target, budget) {
         let mut patches = Patches::default();
@@ -87,6 +93,18 @@ pub fn fit(input: &FitInput<'_>) -> Result<Fitted, FitError> {
     let mut fitted = Fitted { earlier, ..finish(input, &patches, report, placed.blocks.clone()) };
     fitted.trail = input.trails.map(|trails| Arc::new(fitting.trail(&kept, &placed, &patches, &fitted.body, trails)));
     Ok(fitted)
+}
+
+/// Whether a fit is done as soon as an async thread should be free again: next to nothing is to be counted, and nothing to be cut.
+#[must_use]
+pub fn is_soon_done(input: &FitInput<'_>) -> bool {
+    let FitInput { request, target, counter, .. } = *input;
+    let budget = super::budget::budget(request, target, input.policy, input.budget_header).budget;
+    if !input.figures && !input.strip_own_fence && input.has_no_memory() && is_proven_small(request, target, budget) {
+        return true;
+    }
+    let Some(remembered) = counter.remembered(target.rules(), request) else { return false };
+    budget.is_none_or(|budget| target.real_request(remembered.tokens + remembered.uncounted) <= budget)
 }
 
 /// What is left of the client's messages.

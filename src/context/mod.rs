@@ -37,7 +37,7 @@ mod when;
 
 pub use budget::{Allowance, room};
 pub use digest::{Chosen, DigestBy, Digests};
-pub use fit::{FitInput, fit, is_proven_small};
+pub use fit::{FitInput, fit, is_proven_small, is_soon_done};
 pub use lines::lines;
 pub use notes::{Earlier, NoteLine, Notes, Pinned};
 pub use policies::{Policies, PolicyChanges};

@@ -83,6 +83,36 @@ fn request_of(messages: &[Value]) -> String {
     json!({"model": "m", "messages": messages}).to_string()
 }
 
+/// Who waits for a fit on an async thread waits for next to nothing.
+#[test]
+fn a_long_conversation_is_soon_fitted_where_it_was_counted_before_and_nothing_is_to_be_cut() {
+    let request = decode(&request_of(&long_chat(200)));
+    let counter = Counter::new(1 << 14);
+    let soon = |policy: &Policy, figures| {
+        let (notes, target) = (Notes::default(), Target::default());
+        let input = FitInput {
+            request: &request,
+            chain: None,
+            notes: &notes,
+            target: &target,
+            policy,
+            budget_header: None,
+            counter: &counter,
+            digests: None,
+            trails: None,
+            strip_own_fence: figures,
+            figures,
+        };
+        let soon = is_soon_done(&input);
+        (soon, fit(&input).unwrap().report.cut)
+    };
+    assert_eq!(soon(&budget(0), false), (true, 0), "nothing is to be counted");
+    assert_eq!(soon(&budget(0), true), (false, 0), "all is to be counted");
+    assert_eq!(soon(&budget(0), true), (true, 0), "all was counted");
+    let (soon, cut) = soon(&budget(5_000), true);
+    assert!(!soon && cut > 0, "to cut it takes longer");
+}
+
 mod places {
     use super::*;
 

@@ -16,8 +16,6 @@ use crate::jobs::{Journal, Line, Outbox, Slot};
 use crate::tokens::{Counter, Price};
 use crate::upstream::{Routes, Target};
 
-/// Requests from this size on are counted off the async threads, in bytes.
-const COUNT_INLINE_BYTES: usize = 16 * 1024;
 /// So many large requests are counted at a time; the others wait.
 const COUNTING: usize = 2;
 /// Of so many models it is said that their price is not known; the metric counts all.
@@ -131,7 +129,7 @@ impl Reserve {
             return Ok(most);
         };
         let (rules, max_output) = (target.fit.rules(), target.fit.max_output);
-        let input = if chat.body().len() < COUNT_INLINE_BYTES {
+        let input = if self.counter.remembered(rules, chat).is_some() {
             self.counter.request(rules, chat).total
         } else {
             let turn = Arc::clone(&self.counting).acquire_owned().await.map_err(GatewayError::internal)?;

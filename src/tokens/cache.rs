@@ -31,13 +31,9 @@ impl Cache {
 
     /// Returns the count of `text` under the rules that `domain` names, from the table or by `count`.
     pub(super) fn get_or(&self, domain: u32, text: &str, count: impl FnOnce() -> usize) -> usize {
-        let hash = self.keys.hash_one((domain, text));
-        let slot = &self.slots[hash as usize & (self.slots.len() - 1)];
-        let tag = hash & !COUNT_MASK;
-        let entry = slot.load(Ordering::Relaxed);
-        // An empty slot is zero; a count of zero is never stored, so that the two cannot be confused.
-        if entry & !COUNT_MASK == tag && entry & COUNT_MASK != 0 {
-            return (entry & COUNT_MASK) as usize;
+        let (slot, tag) = self.slot(domain, text);
+        if let Some(known) = read(slot, tag) {
+            return known;
         }
         let counted = count();
         if (1..=COUNT_MASK).contains(&(counted as u64)) {
@@ -45,6 +41,24 @@ impl Cache {
         }
         counted
     }
+
+    /// Returns the count of `text`, if the table has it.
+    pub(super) fn get(&self, domain: u32, text: &str) -> Option<usize> {
+        let (slot, tag) = self.slot(domain, text);
+        read(slot, tag)
+    }
+
+    /// The slot of a text, and the tag that it has there.
+    fn slot(&self, domain: u32, text: &str) -> (&AtomicU64, u64) {
+        let hash = self.keys.hash_one((domain, text));
+        (&self.slots[hash as usize & (self.slots.len() - 1)], hash & !COUNT_MASK)
+    }
+}
+
+fn read(slot: &AtomicU64, tag: u64) -> Option<usize> {
+    let entry = slot.load(Ordering::Relaxed);
+    // An empty slot is zero; a count of zero is never stored, so that the two cannot be confused.
+    (entry & !COUNT_MASK == tag && entry & COUNT_MASK != 0).then_some((entry & COUNT_MASK) as usize)
 }
 
 #[cfg(test)]

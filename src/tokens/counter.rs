@@ -9,6 +9,12 @@ use super::{message, tools};
 /// What every reply is primed with: `<|start|>assistant<|message|>`.
 const REPLY_PRIMING: usize = 3;
 
+/// Of so many bytes a count takes about a millisecond: more is counted off the async threads.
+const SOON_BYTES: usize = 16 * 1024;
+
+/// To look up what is known of larger requests takes long itself, in bytes.
+const LOOK_UP_BYTES: usize = 512 * 1024;
+
 /// A message of no text costs at most so much; so does the priming.
 const MOST_PER_MESSAGE: usize = 5;
 
@@ -37,6 +43,15 @@ pub struct RequestCount {
     pub overhead: usize,
     /// All of it.
     pub total: usize,
+}
+
+/// What was counted before of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// The tokens of it.
+    pub tokens: usize,
+    /// The bytes of what was not counted before.
+    pub uncounted: usize,
 }
 
 impl RequestCount {
@@ -93,6 +108,35 @@ impl Counter {
         self.cache.get_or(MESSAGE | rules.domain(), json, || message::count(rules, text, message))
     }
 
+    /// Returns what was counted before of a request; `None` when to count the rest takes longer than an async thread should be kept.
+    #[must_use]
+    pub fn remembered(&self, rules: impl Into<Rules>, request: &ChatRequest) -> Option<Remembered> {
+        let bytes = request.body().len();
+        if bytes < SOON_BYTES {
+            return Some(Remembered { tokens: 0, uncounted: bytes });
+        }
+        if bytes > LOOK_UP_BYTES {
+            return None;
+        }
+        let remembered = self.look_up(rules.into(), request);
+        (remembered.uncounted < SOON_BYTES).then_some(remembered)
+    }
+
+    fn look_up(&self, rules: Rules, request: &ChatRequest) -> Remembered {
+        let text = request.text();
+        let messages = request.messages().iter().map(|message| (MESSAGE, message.span));
+        let tools = request.members().iter().filter(|member| is_tools(member.key.of(text)));
+        let mut remembered = Remembered { tokens: REPLY_PRIMING, uncounted: 0 };
+        for (kind, span) in messages.chain(tools.map(|member| (TOOLS, member.value))) {
+            let json = span.of(text);
+            match self.cache.get(kind | rules.domain(), json) {
+                Some(tokens) => remembered.tokens += tokens,
+                None => remembered.uncounted += json.len(),
+            }
+        }
+        remembered
+    }
+
     /// Returns the tokens of a whole request.
     ///
     /// Exact for messages and images of OpenAI's models; tool schemas by OpenAI's guide; the rest is estimated on the high side.
@@ -108,7 +152,7 @@ impl Counter {
         for member in request.members() {
             let json = member.value.of(text);
             match member.key.of(text) {
-                "tools" | "functions" => {
+                key if is_tools(key) => {
                     count.tools +=
                         self.cache.get_or(TOOLS | rules.domain(), json, || tools::count(rules, text, member.value));
                 }
@@ -122,6 +166,10 @@ impl Counter {
         count.total = count.fixed() + count.messages.iter().map(|&n| n as usize).sum::<usize>();
         count
     }
+}
+
+fn is_tools(key: &str) -> bool {
+    matches!(key, "tools" | "functions")
 }
 
 /// Whether a member holds the form of the answer, which the model is shown. The default one, `{"type":"text"}`, is not.
@@ -199,6 +247,25 @@ mod tests {
     #[test]
     fn plain_words_count_one_each() {
         assert_eq!(total(Encoding::O200k, &asked(["word"; 100].join(" ").into())), 107);
+    }
+
+    #[test]
+    fn a_long_request_is_remembered_once_it_was_counted() {
+        let counter = Counter::new(1 << 16);
+        let long = |n: usize| json!({"role": "user", "content": "word ".repeat(n)});
+        let tools = json!([{"type": "function", "function": {"name": "f", "description": "word ".repeat(4_000)}}]);
+        let before = request(&json!({"model": "m", "messages": [long(4_000), long(4_001)], "tools": tools}));
+        assert_eq!(counter.remembered(Encoding::O200k, &before), None);
+        let counted = counter.request(Encoding::O200k, &before).total;
+        let all = Remembered { tokens: counted, uncounted: 0 };
+        assert_eq!(counter.remembered(Encoding::O200k, &before), Some(all));
+        assert_eq!(counter.remembered(Encoding::Cl100k, &before), None, "by other rules nothing is known");
+        let next = request(&json!({"model": "m", "messages": [long(4_000), long(4_001), long(1)], "tools": tools}));
+        let remembered = counter.remembered(Encoding::O200k, &next).unwrap();
+        assert_eq!(remembered, Remembered { tokens: counted, uncounted: r#"{"content":"word ","role":"user"}"#.len() });
+        let huge = request(&json!({"model": "m", "messages": [long(200_000)]}));
+        counter.request(Encoding::O200k, &huge);
+        assert_eq!(counter.remembered(Encoding::O200k, &huge), None);
     }
 
     /// Guards against BerriAI/litellm#1702 and PR#4036.

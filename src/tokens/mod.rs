@@ -23,7 +23,7 @@ mod price;
 mod tools;
 
 pub use correction::{Correction, Corrector, Sample};
-pub use counter::{Counter, RequestCount};
+pub use counter::{Counter, Remembered, RequestCount};
 pub use encoding::{Encoding, Rules};
 pub use image::{ImageRule, Size};
 pub use models::{ModelLimits, ModelTable, ModelTableError};

@@ -15,8 +15,6 @@ use crate::upstream::mono::now_ms;
 use crate::upstream::plan::Target;
 use crate::upstream::when::Traits;
 
-/// Requests from this size on are counted off the async threads, in bytes.
-const COUNT_INLINE_BYTES: usize = 16 * 1024;
 /// Bytes of a token, where a request is of a kind that is not counted.
 const BYTES_PER_TOKEN: usize = 4;
 
@@ -82,7 +80,7 @@ impl Shared {
     async fn count(&self, call: &Arc<Call>, target: &Arc<Target>) -> Result<usize, GatewayError> {
         let Some(chat) = call.payload.chat() else { return Ok(body_len(&call.payload) / BYTES_PER_TOKEN) };
         let rules = target.fit.rules();
-        if chat.body().len() < COUNT_INLINE_BYTES {
+        if self.counter.remembered(rules, chat).is_some() {
             return Ok(self.counter.request(rules, chat).total);
         }
         let turn = Arc::clone(&self.counting).acquire_owned().await.map_err(GatewayError::internal)?;

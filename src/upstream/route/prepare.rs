@@ -7,10 +7,11 @@ use bytes::Bytes;
 
 use super::Shared;
 use crate::base::{ErrorKind, GatewayError};
-use crate::context::{self, Digests, FitError, FitInput, Fitted};
+use crate::context::{self, Digests, FitError, FitInput, Fitted, Trails};
 use crate::conversation::{self, Chain};
-use crate::exchange::{Embeddings, Kind, Payload, Recalled};
+use crate::exchange::{Call, Embeddings, Kind, Payload, Recall, Recalled};
 use crate::memory::Scope;
+use crate::tokens::Counter;
 use crate::upstream::overflow::Overflow;
 use crate::upstream::plan::Target;
 use crate::upstream::summaries::Place;
@@ -18,7 +19,7 @@ use crate::upstream::translate::{self, How, Put, unsupported};
 use crate::wire::translate::Back;
 use crate::wire::{ChatRequest, Dialect, ParamRules};
 
-/// Requests from this size on are fitted off the async threads, in bytes: counting runs at about 15 MB/s.
+/// Requests from this size on are fitted off the async threads where that takes long, in bytes: counting runs at about 15 MB/s.
 const FIT_INLINE_BYTES: usize = 16 * 1024;
 
 /// Requests from this size on are put into another dialect off the async threads, in bytes: that runs at hundreds of MB/s.
@@ -67,6 +68,33 @@ struct FitHow {
     figures: bool,
     /// Whether memory takes part: then our own fence is taken out of what came back.
     memory: bool,
+}
+
+impl FitHow {
+    /// All that the fit of a request depends on. `own` is its chain where memory has none.
+    fn input<'a>(
+        &'a self,
+        call: &'a Call,
+        recall: &'a Recall,
+        chat: &'a ChatRequest,
+        own: Option<&'a Chain>,
+        counter: &'a Counter,
+        trails: &'a Trails,
+    ) -> FitInput<'a> {
+        FitInput {
+            request: chat,
+            chain: self.chain.as_deref().or(own),
+            notes: &recall.notes,
+            target: &self.target,
+            policy: &call.policy,
+            budget_header: call.budget_header,
+            counter,
+            digests: Some(&self.digests),
+            trails: self.figures.then_some(trails),
+            figures: self.figures,
+            strip_own_fence: self.memory,
+        }
+    }
 }
 
 impl Shared {
@@ -196,11 +224,15 @@ impl Shared {
         tokio::task::spawn_blocking(put).await.map_err(GatewayError::internal)?
     }
 
-    /// Fits a chat request to a target, its rules applied; a large one off the async threads. What was made of the request is kept for the next fit.
+    /// Fits a chat request to a target, its rules applied; off the async threads where that takes long. What was made of the request is kept for
+    /// the next fit.
     async fn fit(&self, request: &Recalled<()>, mut how: FitHow) -> Result<(Arc<Fitted>, FitHow), GatewayError> {
         let (call, recall) = (Arc::clone(&request.call), Arc::clone(&request.recall));
         let (counter, trails) = (Arc::clone(&self.counter), Arc::clone(&self.trails));
-        let large = request.call.payload.chat().is_some_and(|chat| chat.body().len() >= FIT_INLINE_BYTES);
+        let takes_long = call.payload.chat().is_some_and(|chat| {
+            let is_soon_done = || context::is_soon_done(&how.input(&call, &recall, chat, None, &counter, &trails));
+            chat.body().len() >= FIT_INLINE_BYTES && (how.params.is_some() || !is_soon_done())
+        });
         let fit = move || {
             let Payload::Chat(own) = &call.payload else {
                 unreachable!("only chat is fitted");
@@ -215,26 +247,14 @@ impl Shared {
                 let (tenant, namespace) = (&call.principal.tenant, &call.identity.namespace);
                 conversation::chain(&Scope::new(Arc::clone(tenant), Arc::clone(namespace), ""), chat)
             });
-            let fitted = context::fit(&FitInput {
-                request: chat,
-                chain: how.chain.as_deref().or(own.as_ref()),
-                notes: &recall.notes,
-                target: &how.target,
-                policy: &call.policy,
-                budget_header: call.budget_header,
-                counter: &counter,
-                digests: Some(&how.digests),
-                trails: how.figures.then_some(&*trails),
-                figures: how.figures,
-                strip_own_fence: how.memory,
-            });
+            let fitted = context::fit(&how.input(&call, &recall, chat, own.as_ref(), &counter, &trails));
             fitted.map(|fitted| (Arc::new(fitted), how)).map_err(|error| match error {
                 FitError::ContextLength { message, .. } => {
                     GatewayError::new(ErrorKind::ContextLength, message).with_param(param)
                 }
             })
         };
-        if large {
+        if takes_long {
             // Held by the work itself: a client that leaves does not stop it.
             let turn = Arc::clone(&self.counting).acquire_owned().await.map_err(GatewayError::internal)?;
             let fit = move || {
