@@ -1,9 +1,9 @@
-//! Backstory as an operator runs it: the release binary, a config file, a data folder of its own.
+//! Backstory as an operator runs it: the release binary (or another build), a config file, a data folder of its own.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -20,6 +20,20 @@ const KEY: &str = "bs-bench-key-0123456789";
 const ADMIN_KEY: &str = "bs-bench-admin-0123456789";
 /// Connections that load the episodes, or make the keys: the store commits what comes together in one go.
 const LOADERS: usize = 16;
+
+/// The program that is measured, where it is not the release binary.
+static OTHER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Measures this program in place of the release binary; once, before any is started.
+pub(crate) fn measure_instead(program: PathBuf) -> Result<()> {
+    let program = program.canonicalize().map_err(|error| format!("{}: {error}", program.display()))?;
+    OTHER.set(program).map_err(|_| "--binary is there twice".into())
+}
+
+/// A command of the program that is measured.
+pub(crate) fn command() -> Command {
+    Command::new(OTHER.get().map_or(Path::new(env!("CARGO_BIN_EXE_backstory")), PathBuf::as_path))
+}
 
 #[derive(Debug)]
 pub(crate) struct Backstory {
@@ -62,7 +76,7 @@ impl Backstory {
         }
         let config = folder.path().join("backstory.toml");
         fs::write(&config, config_text(&own_data.display().to_string()))?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_backstory"));
+        let mut command = command();
         command.arg("serve").arg("--config").arg(&config);
         let process = Process::start(command)?;
         let target = Target::new(&process.address, keys);
@@ -155,7 +169,7 @@ impl Store {
         Ok(Self(folder))
     }
 
-    pub(crate) fn data(&self) -> std::path::PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.0.path().join("data")
     }
 }

@@ -6,6 +6,7 @@
 //!     cargo bench --bench gateway -- --quick               # a shorter look, under one minute
 //!     cargo bench --bench gateway -- --systems direct,bare # some of the six
 //!     cargo bench --bench gateway -- --keys 100            # fewer virtual keys behind the limits
+//!     cargo bench --bench gateway -- --binary FILE         # another build in place of the release binary
 //!     cargo bench --bench gateway -- --replicas            # one gateway and three over PostgreSQL and Redis: memory API and outbox
 //!
 //! Beside them gateways of others, which `benches/peers/run` installs and then calls this with `--systems …,litellm,portkey
@@ -122,11 +123,12 @@ fn run() -> Result<()> {
             "--systems" => wanted = measure::System::parse_list(&arguments.next().unwrap_or_default())?,
             "--keys" => keys = Some(arguments.next().unwrap_or_default().parse()?),
             "--peers" => peers = arguments.next().map(PathBuf::from),
+            "--binary" => backstory::measure_instead(arguments.next().unwrap_or_default().into())?,
             // What cargo adds for every bench.
             "--bench" => {}
             other => {
-                let known =
-                    "--replicas, --quick, --keys N, --systems LIST, --peers FOLDER (systems also: memory-on-servers)";
+                let known = "--replicas, --quick, --keys N, --systems LIST, --peers FOLDER, --binary FILE (systems also: \
+                    memory-on-servers)";
                 return Err(format!("unknown argument {other}; known: {known}").into());
             }
         }

@@ -13,6 +13,8 @@ use crate::Result;
 /// Names the part that this program plays when it starts itself again.
 const ROLE_VARIABLE: &str = "BACKSTORY_BENCH_ROLE";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// For a drain and the end of what is done in the background.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// `USER_HZ`, the unit of the times in `/proc/PID/stat`, is 100 on every Linux that we run on.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -135,7 +137,14 @@ fn children(id: u32) -> Vec<u32> {
 }
 
 impl Drop for Process {
+    /// Asks it to end, so that a build that counts what it does can write that down, and makes it end if it takes too long.
     fn drop(&mut self) {
+        // Every shell has it, not every machine as a program.
+        let asked = Command::new("sh").args(["-c", &format!("kill {}", self.child.id())]).status();
+        let deadline = Instant::now() + END_TIMEOUT;
+        while asked.is_ok() && Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

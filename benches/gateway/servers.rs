@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::Result;
+use crate::{Result, backstory};
 
 /// Dropped, the database is too. What is in Redis ends by itself.
 #[derive(Debug)]
@@ -29,13 +29,7 @@ impl Servers {
     pub(crate) fn with_copy_of(data: &Path) -> Result<Self> {
         let servers = Self::create()?;
         let from = format!("sqlite://{}", data.join("backstory.db").display());
-        succeed(Command::new(env!("CARGO_BIN_EXE_backstory")).args([
-            "migrate",
-            "--from",
-            &from,
-            "--to",
-            &servers.url(),
-        ]))?;
+        succeed(backstory::command().args(["migrate", "--from", &from, "--to", &servers.url()]))?;
         servers.analyze()?;
         Ok(servers)
     }
