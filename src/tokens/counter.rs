@@ -9,9 +9,6 @@ use super::{message, tools};
 /// What every reply is primed with: `<|start|>assistant<|message|>`.
 const REPLY_PRIMING: usize = 3;
 
-/// Of so many bytes a count takes about a millisecond: more is counted off the async threads.
-const SOON_BYTES: usize = 16 * 1024;
-
 /// To look up what is known of larger requests takes long itself, in bytes.
 const LOOK_UP_BYTES: usize = 512 * 1024;
 
@@ -63,6 +60,9 @@ impl RequestCount {
 }
 
 impl Counter {
+    /// Of so many bytes a count takes about a millisecond: more is counted off the async threads.
+    pub const SOON_BYTES: usize = 16 * 1024;
+
     /// Makes a counter that remembers counts in `cache_bytes` bytes, 8 each. When that is full, old ones make room.
     #[must_use]
     pub fn new(cache_bytes: usize) -> Self {
@@ -112,22 +112,21 @@ impl Counter {
     #[must_use]
     pub fn remembered(&self, rules: impl Into<Rules>, request: &ChatRequest) -> Option<Remembered> {
         let bytes = request.body().len();
-        if bytes < SOON_BYTES {
+        if bytes < Self::SOON_BYTES {
             return Some(Remembered { tokens: 0, uncounted: bytes });
         }
         if bytes > LOOK_UP_BYTES {
             return None;
         }
         let remembered = self.look_up(rules.into(), request);
-        (remembered.uncounted < SOON_BYTES).then_some(remembered)
+        (remembered.uncounted < Self::SOON_BYTES).then_some(remembered)
     }
 
     fn look_up(&self, rules: Rules, request: &ChatRequest) -> Remembered {
         let text = request.text();
         let messages = request.messages().iter().map(|message| (MESSAGE, message.span));
-        let tools = request.members().iter().filter(|member| is_tools(member.key.of(text)));
         let mut remembered = Remembered { tokens: REPLY_PRIMING, uncounted: 0 };
-        for (kind, span) in messages.chain(tools.map(|member| (TOOLS, member.value))) {
+        for (kind, span) in messages.chain(beside_messages(request)) {
             let json = span.of(text);
             match self.cache.get(kind | rules.domain(), json) {
                 Some(tokens) => remembered.tokens += tokens,
@@ -149,18 +148,14 @@ impl Counter {
             .map(|message| u32::try_from(self.message_in(rules, text, message)).unwrap_or(u32::MAX))
             .collect();
         let mut count = RequestCount { messages, overhead: REPLY_PRIMING, ..RequestCount::default() };
-        for member in request.members() {
-            let json = member.value.of(text);
-            match member.key.of(text) {
-                key if is_tools(key) => {
-                    count.tools +=
-                        self.cache.get_or(TOOLS | rules.domain(), json, || tools::count(rules, text, member.value));
-                }
-                key if is_format(request.dialect(), text, key, member.value) => {
-                    count.response_format =
-                        self.cache.get_or(FORMAT | rules.domain(), json, || message::raw(rules, text, member.value));
-                }
-                _ => {}
+        for (kind, span) in beside_messages(request) {
+            let counted = self.cache.get_or(kind | rules.domain(), span.of(text), || match kind {
+                TOOLS => tools::count(rules, text, span),
+                _ => message::raw(rules, text, span),
+            });
+            match kind {
+                TOOLS => count.tools += counted,
+                _ => count.response_format = counted,
             }
         }
         count.total = count.fixed() + count.messages.iter().map(|&n| n as usize).sum::<usize>();
@@ -168,8 +163,14 @@ impl Counter {
     }
 }
 
-fn is_tools(key: &str) -> bool {
-    matches!(key, "tools" | "functions")
+/// What counts beside the messages: tool schemas and the form of the answer.
+fn beside_messages(request: &ChatRequest) -> impl Iterator<Item = (u32, Span)> {
+    let text = request.text();
+    request.members().iter().filter_map(move |member| match member.key.of(text) {
+        "tools" | "functions" => Some((TOOLS, member.value)),
+        key if is_format(request.dialect(), text, key, member.value) => Some((FORMAT, member.value)),
+        _ => None,
+    })
 }
 
 /// Whether a member holds the form of the answer, which the model is shown. The default one, `{"type":"text"}`, is not.
@@ -263,6 +264,9 @@ mod tests {
         let next = request(&json!({"model": "m", "messages": [long(4_000), long(4_001), long(1)], "tools": tools}));
         let remembered = counter.remembered(Encoding::O200k, &next).unwrap();
         assert_eq!(remembered, Remembered { tokens: counted, uncounted: r#"{"content":"word ","role":"user"}"#.len() });
+        let form = json!({"type": "json_schema", "json_schema": {"name": "word ".repeat(4_000)}});
+        let formed = request(&json!({"model": "m", "messages": [long(1)], "response_format": form}));
+        assert_eq!(counter.remembered(Encoding::O200k, &formed), None);
         let huge = request(&json!({"model": "m", "messages": [long(200_000)]}));
         counter.request(Encoding::O200k, &huge);
         assert_eq!(counter.remembered(Encoding::O200k, &huge), None);

@@ -75,7 +75,7 @@ impl Shared {
         Ok(fits.into_iter().chain(cut).map(|(target, _)| target).collect())
     }
 
-    /// Counts a request as this target's model does; a large one off the async threads. Counts are kept, so that the fit that
+    /// Counts a request as this target's model does; off the async threads where that takes long. Counts are kept, so that the fit that
     /// follows has them.
     async fn count(&self, call: &Arc<Call>, target: &Arc<Target>) -> Result<usize, GatewayError> {
         let Some(chat) = call.payload.chat() else { return Ok(body_len(&call.payload) / BYTES_PER_TOKEN) };

@@ -19,9 +19,6 @@ use crate::upstream::translate::{self, How, Put, unsupported};
 use crate::wire::translate::Back;
 use crate::wire::{ChatRequest, Dialect, ParamRules};
 
-/// Requests from this size on are fitted off the async threads where that takes long, in bytes: counting runs at about 15 MB/s.
-const FIT_INLINE_BYTES: usize = 16 * 1024;
-
 /// Requests from this size on are put into another dialect off the async threads, in bytes: that runs at hundreds of MB/s.
 const PUT_INLINE_BYTES: usize = 128 * 1024;
 
@@ -165,7 +162,7 @@ impl Shared {
             && chat.include_usage() != Some(true)
             && !target.refuses_usage.load(Ordering::Relaxed);
         // A conversation that nobody's budget limits may still grow out of its target's window.
-        let summaries = self.summaries.as_ref().filter(|_| counted || chat.body().len() >= FIT_INLINE_BYTES);
+        let summaries = self.summaries.as_ref().filter(|_| counted || chat.body().len() >= Counter::SOON_BYTES);
         let chain = match (&request.recall.chain, summaries) {
             (None, Some(summaries)) => summaries.chain(call),
             (chain, _) => chain.clone(),
@@ -231,7 +228,7 @@ impl Shared {
         let (counter, trails) = (Arc::clone(&self.counter), Arc::clone(&self.trails));
         let takes_long = call.payload.chat().is_some_and(|chat| {
             let is_soon_done = || context::is_soon_done(&how.input(&call, &recall, chat, None, &counter, &trails));
-            chat.body().len() >= FIT_INLINE_BYTES && (how.params.is_some() || !is_soon_done())
+            chat.body().len() >= Counter::SOON_BYTES && (how.params.is_some() || !is_soon_done())
         });
         let fit = move || {
             let Payload::Chat(own) = &call.payload else {
