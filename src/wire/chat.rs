@@ -4,9 +4,9 @@
 //! writes them its reader knows ([`View::of_array`] for OpenAI's, [`messages`] for Anthropic's).
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use super::dialect::Dialect;
 use super::message::{Message, Part, Role};
@@ -42,9 +42,7 @@ pub enum DecodeError {
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
     dialect: Dialect,
-    text: Arc<String>,
-    /// The same bytes.
-    body: Bytes,
+    text: ByteString,
     members: Vec<Member>,
     view: View,
     model: String,
@@ -60,14 +58,9 @@ pub(super) struct View {
     pub(super) messages: Vec<Message>,
 }
 
-/// Lends a text out as bytes.
-struct OwnedText(Arc<String>);
-
-impl AsRef<[u8]> for OwnedText {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
+/// A body is a slice of the connection's read buffer, which is kept with it and may be much larger. Smaller ones than this, in bytes, are
+/// copied, to let go of it.
+const COPIED_BELOW: usize = 16 * 1024;
 
 impl ChatRequest {
     /// Reads a body of chat completions.
@@ -83,10 +76,10 @@ impl ChatRequest {
     /// # Errors
     /// Invalid UTF-8 or JSON, `model` or `messages` missing or of the wrong type, a message that is no object.
     pub fn decode_as(dialect: Dialect, body: Bytes) -> Result<Self, DecodeError> {
-        // Checked once, and kept as text. A copy of its own also lets go of the connection's read buffer, which the body is a slice of.
-        let owned = String::from_utf8(Vec::from(body)).map_err(|e| DecodeError::Utf8(e.utf8_error().valid_up_to()))?;
-        let owned = Arc::new(owned);
-        let text = owned.as_str();
+        let body = if body.len() < COPIED_BELOW { Bytes::copy_from_slice(&body) } else { body };
+        // Checked once, and kept as text.
+        let owned = ByteString::try_from(body).map_err(|e| DecodeError::Utf8(e.valid_up_to()))?;
+        let text: &str = &owned;
         scan::validate(text).map_err(|e| DecodeError::Json(e.to_string()))?;
         let whole = Span::new(0, text.len());
         if !text.trim_start_matches([' ', '\n', '\r', '\t']).starts_with('{') {
@@ -113,8 +106,7 @@ impl ChatRequest {
             Dialect::Messages => messages::view(text, last("system"), last("messages"))?,
             Dialect::Responses => responses::view(text, last("instructions"), last("input"))?,
         };
-        let body = Bytes::from_owner(OwnedText(Arc::clone(&owned)));
-        Ok(Self { dialect, members, view, model, stream, text: owned, body })
+        Ok(Self { dialect, members, view, model, stream, text: owned })
     }
 
     /// How it is written.
@@ -126,7 +118,7 @@ impl ChatRequest {
     /// The body as it came.
     #[must_use]
     pub fn body(&self) -> &Bytes {
-        &self.body
+        self.text.as_bytes()
     }
 
     /// The body as text.
@@ -348,6 +340,20 @@ mod tests {
 
     fn decode(text: &str) -> Result<ChatRequest, DecodeError> {
         ChatRequest::decode(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_long_body_is_not_copied_and_a_short_one_lets_go_of_the_buffer_that_it_came_in() {
+        let is_copied = |content: usize| {
+            let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{}"}}]}}"#, "x".repeat(content));
+            let buffer = Bytes::from(format!("POST / HTTP/1.1\r\n\r\n{body}"));
+            let slice = buffer.slice(buffer.len() - body.len()..);
+            let request = ChatRequest::decode(slice.clone()).unwrap();
+            assert_eq!(request.body(), &body);
+            request.body().as_ptr() != slice.as_ptr()
+        };
+        assert!(is_copied(100));
+        assert!(!is_copied(COPIED_BELOW));
     }
 
     #[test]
