@@ -182,10 +182,13 @@ async fn serve_and_drain(
     if tokio::time::timeout(Duration::from_secs(HALT_SECONDS), app.tracker.wait()).await.is_err() {
         tracing::warn!("background work did not end in time; the outbox keeps what is left");
     }
-    if let Some(exporting) = exporting
-        && !exporting.finish(Duration::from_secs(FLUSH_SECONDS)).await
-    {
-        tracing::warn!("the OpenTelemetry collector did not take what was left in time");
+    if let Some(exporting) = exporting {
+        let within = Duration::from_secs(FLUSH_SECONDS);
+        // So that the span of the last commit has ended. A disk that hangs keeps nobody from ending.
+        let _ = tokio::time::timeout(within, app.store.end_writing()).await;
+        if !exporting.finish(within).await {
+            tracing::warn!("the OpenTelemetry collector did not take what was left in time");
+        }
     }
     drained
 }

@@ -360,6 +360,9 @@ pub trait UpkeepStore: Send + Sync {
 
     /// Lists them, the most frequent first; the subject of each is a hash in hex.
     async fn subject_use(&self, since: Time, limit: u32) -> Result<Vec<SubjectUse>, StoreError>;
+
+    /// Ends writing: returns when nothing of the last write goes on, its spans included. Later writes fail; reading goes on.
+    async fn end_writing(&self);
 }
 
 /// So many targets are known at most; beyond, those that were not written for longest are forgotten.

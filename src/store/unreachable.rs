@@ -343,6 +343,8 @@ impl UpkeepStore for Unreachable {
     async fn subject_use(&self, _: Time, _: u32) -> Result<Vec<SubjectUse>, StoreError> {
         self.unavailable()
     }
+
+    async fn end_writing(&self) {}
 }
 
 #[async_trait]

@@ -14,7 +14,7 @@ use super::{Durability, SqlStore, SqliteOptions};
 use crate::memory::Scope;
 use crate::store::contract::fixtures::{claim, finished, insert, scope, turn};
 use crate::store::contract::{Opened, contract_suite};
-use crate::store::{FactFilter, FactStore, OutboxStore, Page, ScopeStore};
+use crate::store::{FactFilter, FactStore, OutboxStore, Page, ScopeStore, UpkeepStore};
 
 async fn in_memory() -> Option<Opened> {
     let store = SqlStore::sqlite(SqliteOptions::default()).await.unwrap();
@@ -169,6 +169,16 @@ async fn leases_of_dead_processes_end_when_the_next_one_starts() {
     drop((store, beside));
     let next = open(&folder).await;
     assert_eq!(next.claim(&claim("next", 10)).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn who_has_ended_writing_can_be_read_still() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder).await;
+    store.append(&[finished(1, &scope("ann"))]).await.unwrap();
+    store.end_writing().await;
+    assert!(store.append(&[finished(2, &scope("ann"))]).await.is_err());
+    assert_eq!(store.depth().await.unwrap().waiting, 1);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::scope::{ensure_one, key, set_revisions};
 use super::session::{Pool, Tx};
 use super::text::Sql;
 use super::write::{StoredFacts, Writes, execute};
-use super::{SqlStore, commit, tombstone};
+use super::{Backend, SqlStore, commit, tombstone};
 use crate::base::{Time, hex};
 use crate::memory::Scope;
 use crate::store::{Aging, Audit, Audited, Divided, Forgetting, Forgotten, StoreError, SubjectUse, UpkeepStore};
@@ -211,6 +211,15 @@ impl UpkeepStore for SqlStore {
             begun: begun.unsigned_abs(),
         };
         Ok(found.into_iter().map(counted).collect())
+    }
+
+    async fn end_writing(&self) {
+        // A thread of its own writes to a file, and may still hold the span when the answer is there already. What writes to a server is here.
+        if let (Pool::Sqlite(pool), Backend::Sqlite(file)) = (&self.write, &self.backend)
+            && !file.in_memory
+        {
+            pool.close().await;
+        }
     }
 }
 
