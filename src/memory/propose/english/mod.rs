@@ -180,6 +180,7 @@ fn standing(clause: &str, out: &mut Vec<Finding>) {
             "in future,",
         ],
     );
+    let bare = bare.strip_suffix(" please").map_or(bare, |bare| bare.trim_end_matches(','));
     if let Some(facet) = standing_facet(bare) {
         out.push(Finding::new("instruction.standing", bare).tag(facet));
     }

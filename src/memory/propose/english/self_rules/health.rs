@@ -21,6 +21,7 @@ patterns! {
     MEDICATION = r"^i\s(?:ADV)(?:take|am\staking|am\son|use|was\s(?:recently\s)?prescribed|have\sbeen\sprescribed|got\sprescribed|started\s(?:taking|on))\s(?:my\s)?(.*(?:MEDICINES)(?-u:\b).*)";
     MEDICATION_ENDED = r"^i\s(?:ADV)(?:stopped\staking|no\slonger\stake|am\sno\slonger\s(?:taking|on)|am\soff|quit\staking|came\soff)\s(?:my\s)?(.+)";
     CONDITION_ENDED = r"^i\s(?:no\slonger\s(?:have|suffer\sfrom)|do\snot\shave|don't\shave)\s(.+?)(?P<any>\sany\s?more)?$";
+    IS_BEGUN = r"(?-u:\b)(?:started|prescribed)(?-u:\b)";
     IS_MEDICINE = r"(?-u:\b)MEDICINES(?-u:\b)";
     IS_CONDITION = r"(?-u:\b)CONDITIONS(?-u:\b)";
 }
@@ -123,7 +124,9 @@ pub(super) fn health(clause: &str, out: Out<'_>) {
         // "I have anxiety about the exam" is a mood.
     } else if let Some(value) = group(&CONDITION, clause).or_else(|| group(&CONDITION_IS, clause)) {
         put("health.condition", tidy(value, ValueType::Text), out);
-    } else if let Some(value) = group(&MEDICATION, clause) {
+    } else if let Some(value) = group(&MEDICATION, clause).filter(|_| !is_fleeting(clause) || IS_BEGUN.is_match(clause))
+    {
+        // "I'm taking ibuprofen today" is over tomorrow, "I started taking it today" is not.
         // "Metformin twice a day and lisinopril in the morning": each with its own times.
         for part in value.split(" and ").flat_map(|part| part.split(", ")) {
             if IS_MEDICINE.is_match(part) {
