@@ -173,25 +173,28 @@ fn strip_lead(piece: &str) -> (&str, bool) {
 /// Straight apostrophes, and the subject's contractions written out.
 pub(super) fn plain(text: &str) -> String {
     let text = respelled(&text.trim().replace(['’', '‘'], "'"));
+    // Of two that begin alike, the longer one comes first.
     for (short, long) in [
         ("i'm ", "I am "),
         ("im ", "I am "),
         ("we're ", "we are "),
         ("we've ", "we have "),
-        ("i ", "I "),
-        ("i'd ", "I would "),
-        ("i'll ", "I will "),
+        ("i've got ", "I have "),
+        ("ive got ", "I have "),
+        ("i have got ", "I have "),
         ("i've ", "I have "),
         ("ive ", "I have "),
+        ("i'd ", "I would "),
+        ("i'll ", "I will "),
+        ("i cant ", "I can't "),
+        ("i dont ", "I don't "),
+        ("i ", "I "),
         ("name's ", "my name is "),
         ("my name's ", "my name is "),
-        ("i've got ", "I have "),
-        ("i have got ", "I have "),
         ("as someone with ", "I have "),
         ("as someone who has ", "I have "),
         ("as someone who is ", "I am "),
         ("as someone allergic to ", "I am allergic to "),
-        ("i don't ", "I do not "),
     ] {
         if let Some(head) = text.get(..short.len())
             && head.eq_ignore_ascii_case(short)

@@ -180,7 +180,8 @@ fn standing(clause: &str, out: &mut Vec<Finding>) {
             "in future,",
         ],
     );
-    let bare = bare.strip_suffix(" please").map_or(bare, |bare| bare.trim_end_matches(','));
+    let behind = [" please", " from now on", " in the future", " in future", " going forward"];
+    let bare = behind.iter().find_map(|end| bare.strip_suffix(end)).unwrap_or(bare).trim_end_matches(',');
     if let Some(facet) = standing_facet(bare) {
         out.push(Finding::new("instruction.standing", bare).tag(facet));
     }

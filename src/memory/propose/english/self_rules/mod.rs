@@ -15,7 +15,7 @@ use taste::{favourite, preference};
 
 use regex::Regex;
 
-use super::lists::{CONDITIONS, DIETS, MEDICINES, RELATIVES, ROLES};
+use super::lists::{CONDITIONS, DIETS, FOODS, MEDICINES, RELATIVES, ROLES};
 use crate::memory::propose::standing::LANGUAGES;
 use crate::memory::propose::{Finding, captures};
 
@@ -28,6 +28,7 @@ fn compile(pattern: &str) -> Regex {
         .replace("ADV", ADVERBS)
         .replace("ROLES", ROLES)
         .replace("DIETS", DIETS)
+        .replace("FOODS", FOODS)
         .replace("CONDITIONS", CONDITIONS)
         .replace("MEDICINES", MEDICINES)
         .replace("RELATIVES", RELATIVES)
