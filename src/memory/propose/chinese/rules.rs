@@ -478,6 +478,7 @@ fn preference(clause: &str, out: Out<'_>) {
     let act = found.name("act").map_or("", |m| m.as_str());
     let vague = [
         "你", "这", "那", "它", "他", "她", "一下", "上", "上了", "的", "我", "什么", "自己", "某", "过", "死", "不了",
+        "第", "上一", "下一", "前一", "后一", "前面", "后面", "刚才", "之前", "以上",
     ];
     let negative = verb.starts_with('不') || ["讨厌", "厌恶", "憎恨", "恨", "受不了", "反感"].contains(&verb);
     let shown = match verb {

@@ -31,7 +31,7 @@ const QUESTION_LABELS: [&str; 21] = [
     "the question",
 ];
 
-const FOREIGN_LABELS: [&str; 76] = [
+const FOREIGN_LABELS: [&str; 96] = [
     "context",
     "document",
     "documents",
@@ -108,6 +108,26 @@ const FOREIGN_LABELS: [&str; 76] = [
     "内容",
     "对话记录",
     "聊天记录",
+    "title",
+    "headline",
+    "caption",
+    "lyrics",
+    "poem",
+    "dialogue",
+    "tweet",
+    "comment",
+    "patient",
+    "the patient",
+    "customer",
+    "the customer",
+    "标题",
+    "歌词",
+    "台词",
+    "评论",
+    "患者",
+    "病人",
+    "客户",
+    "顾客",
 ];
 
 /// Reads a line as a heading; with the offset behind it.
