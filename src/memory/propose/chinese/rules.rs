@@ -287,12 +287,13 @@ fn health(clause: &str, out: Out<'_>) {
     if let Some(text) = group(&CONDITION_ENDED, clause) {
         put("health.condition", value(text), Intent::Retract, out);
     } else if let Some(text) = group(&CONDITION, clause) {
-        put(
-            "health.condition",
-            value(text).filter(|v| !v.starts_with('没') && !v.contains("毛病")),
-            Intent::State,
-            out,
-        );
+        // "我有糖尿病和高血压": each part is one, or the whole is.
+        let parts = members(text);
+        let each = parts.iter().all(|part| CONDITION.is_match(&format!("我有{part}")));
+        for found in if each { parts } else { value(text).into_iter().collect() } {
+            let found = Some(found).filter(|v| !v.starts_with('没') && !v.contains("毛病"));
+            put("health.condition", found, Intent::State, out);
+        }
     } else if let Some(found) = MEDICATION.captures(clause) {
         let text = value(&found["what"]).filter(|v| !["药", "中药", "感冒药", "一片药"].contains(&v.as_str()));
         put("health.medication", text, Intent::State, out);

@@ -19,7 +19,7 @@ pub(super) struct Clause<'a> {
 
 static BREAK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?xi)(?:\s*[,;:\u{2013}\u{2014}]\s*|\s+-\s+|\s+|^)(?:(?:and|but|so|because|since|though|although|also|plus|while|yet|or|as|that)\s+)*
+        r"(?xi)(?:\s*[,;:\u{2013}\u{2014}]\s*|\s+-\s+|\s+|^)(?:(?:and|&|but|so|because|since|though|although|also|plus|while|yet|or|as|that)\s+)*
         (?P<next>(?:now\s+)?(?:i|im|ive|i['’]m|i['’]ve|my|we|we['’]re|our|what|where|which|who|when|how|why|can\syou|could\syou|can\si|could\si|should\si|would\syou|do\syou|you\scan\s(?:reach|e-?mail|call|text|contact)|am\si|everyone|everybody|people|friends|most\speople|is|are|does|do|did|should|any|which|please|call\sme|remember)(?-u:\b))",
     )
     .expect("tested")
@@ -28,7 +28,7 @@ static BREAK: LazyLock<Regex> = LazyLock::new(|| {
 static SO: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i),\s+(?:so|hence|therefore|which means)(?:\s|,\s)+").expect("tested"));
 static CONJUNCTION: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:[,;]|(?-u:\b)(?:and|but|so|because|since|though|although|plus|yet)(?-u:\b))").expect("tested")
+    Regex::new(r"(?i)(?:[,;&]|(?-u:\b)(?:and|but|so|because|since|though|although|plus|yet)(?-u:\b))").expect("tested")
 });
 /// A second verb or adjective for the same subject: "I'm vegan and allergic to nuts".
 static SHARED: LazyLock<Regex> = LazyLock::new(|| {
@@ -91,7 +91,7 @@ pub(super) fn clauses(sentence: &str) -> Vec<Clause<'_>> {
 fn trim_tail(piece: &str) -> &str {
     let mut piece = piece.trim();
     loop {
-        let cut = piece.trim_end_matches([',', ';', ':', '-', '\u{2013}', '\u{2014}', ' ']);
+        let cut = piece.trim_end_matches([',', ';', ':', '-', '&', '\u{2013}', '\u{2014}', ' ']);
         let lower = cut.to_ascii_lowercase();
         let word = [
             "and", "but", "so", "because", "since", "though", "although", "also", "plus", "while", "yet", "or", "as",

@@ -18,12 +18,12 @@ static BARE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:mum|mom|mommy|mummy|dad|daddy|mother|father|grandma|grandpa|granny|nan|hubby|wifey)\s")
         .expect("tested")
 });
-/// A second verb of the same person: "my boss lives in Denver and hates phone calls".
+/// A second verb of the same person: "my boss lives in Denver and hates phone calls"; or a second adjective, "is vegan and allergic to nuts".
 static SHARED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:,\s*|\s)(?:and|but)\s(?P<next>(?:also\s|now\s|really\s)?(?:lives|works|loves|likes|hates|prefers|enjoys|dislikes|has|is|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never)\s.+)$").expect("tested")
+    Regex::new(r"(?i)(?:,\s*|\s)(?:and|but)\s(?P<next>(?:also\s|now\s|really\s)?(?:lives|works|loves|likes|hates|prefers|enjoys|dislikes|has|is|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never)\s.+|(?P<adjective>(?:also\s|severely\s)?(?:allergic\sto|vegan|vegetarian|pescatarian|diabetic|asthmatic|c(?:o)?eliac|lactose|gluten)(?-u:\b).*))$").expect("tested")
 });
 static SUBJECT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)^(?:my|our)\s(?P<who>.{2,40}?)\s(?:is|has|lives|works|loves|likes|hates|prefers|enjoys|dislikes|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never|moved|also|now|still|really)\s").expect("tested")
+    Regex::new(r"(?i)^(?:my|our)\s(?P<who>.{2,40}?)\s(?:(?P<be>is|are)|has|have|lives|works|loves|likes|hates|prefers|enjoys|dislikes|takes|uses|drives|speaks|eats|can't|cannot|doesn't|never|moved|also|now|still|really)\s").expect("tested")
 });
 
 /// The clauses of a sentence about one other person, each with its subject.
@@ -31,7 +31,11 @@ pub(super) fn each_with_subject(clause: &str) -> Option<(String, String)> {
     let subject = SUBJECT.captures(clause)?;
     let shared = SHARED.captures(clause)?;
     let at = shared.get(0).expect("group 0 is the match").start();
-    Some((clause[..at].to_owned(), format!("my {} {}", &subject["who"], &shared["next"])))
+    let be = match shared.name("adjective") {
+        Some(_) => format!("{} ", subject.name("be")?.as_str()),
+        None => String::new(),
+    };
+    Some((clause[..at].to_owned(), format!("my {} {be}{}", &subject["who"], &shared["next"])))
 }
 
 static POSSESSIVE: LazyLock<Regex> = LazyLock::new(|| {

@@ -17,6 +17,7 @@ patterns! {
     NO_EAT = r"^(?:i|we)\s(?:ADV)(?:don't|do\snot|never|can't|cannot|can\snot)\s(?:ever\s)?(?:eat|drink|consume|tolerate|touch)\s(.+)|^(?:i|we)\s(?:ADV)(?:can't|cannot|can\snot)\shave\s((?:any\s)?(?:FOODS)(?-u:\b).*)|^(?:i|we)\sADV(?:stopped|quit|gave\sup)\s(?:eating|drinking)\s(.+)";
     DIET_ENDED = r"^(?:i|we)\s(?:am\sno\slonger|am\snot|stopped\sbeing|quit\sbeing|gave\sup\sbeing)\s(?:an?\s)?(DIETS)(?P<more>.*)$";
     CONDITION = r"^i\s(?:ADV)(?:have|suffer\sfrom|live\swith|was\s(?:recently\s|just\s)?diagnosed\swith|have\sbeen\sdiagnosed\swith|got\sdiagnosed\swith|am\sdiagnosed\swith|struggle\swith|am\sliving\swith)\s(?:an?\s|some\s)?((?:(?:chronic|severe|mild|type\s\d|type-\d|stage\s\w+|seasonal|bad|clinical|rheumatoid|ulcerative|generalized|social|high|low)\s)*CONDITIONS(?:\s(?:type\s\d|disease|disorder|syndrome))?)";
+    ANOTHER_CONDITION = r"^(?:,\s(?:and\s)?|\sand\s)(?:also\s)?(?:an?\s|some\s)?((?:(?:chronic|severe|mild|type\s\d|type-\d|stage\s\w+|seasonal|bad|clinical|rheumatoid|ulcerative|generalized|social|high|low)\s)*CONDITIONS(?:\s(?:type\s\d|disease|disorder|syndrome))?)";
     CONDITION_IS = r"^i\sam\s(?:an?\s)?ADV((?:type\s\d\s|type-\d\s)?(?:diabetic|asthmatic|epileptic|colou?r[\s-]?blind|deaf|hard\sof\shearing|blind|dyslexic|autistic|an(?:a)?emic|bipolar|legally\sblind|wheelchair\suser|hypertensive|immunocompromised))(?-u:\b)";
     MEDICATION = r"^i\s(?:ADV)(?:take|am\staking|am\son|use|was\s(?:recently\s)?prescribed|have\sbeen\sprescribed|got\sprescribed|started\s(?:taking|on))\s(?:my\s)?(.*(?:MEDICINES)(?-u:\b).*)";
     MEDICATION_ENDED = r"^i\s(?:ADV)(?:stopped\staking|no\slonger\stake|am\sno\slonger\s(?:taking|on)|am\soff|quit\staking|came\soff)\s(?:my\s)?(.+)";
@@ -122,7 +123,15 @@ pub(super) fn health(clause: &str, out: Out<'_>) {
         }
     } else if clause.contains(" about ") {
         // "I have anxiety about the exam" is a mood.
-    } else if let Some(value) = group(&CONDITION, clause).or_else(|| group(&CONDITION_IS, clause)) {
+    } else if let Some(found) = CONDITION.captures(clause) {
+        // "I have diabetes, asthma and a bad back."
+        let mut behind = &clause[found.get(0).map_or(0, |whole| whole.end())..];
+        put("health.condition", tidy(&found[1], ValueType::Text), out);
+        while let Some(another) = ANOTHER_CONDITION.captures(behind) {
+            put("health.condition", tidy(&another[1], ValueType::Text), out);
+            behind = &behind[another.get(0).map_or(0, |whole| whole.end())..];
+        }
+    } else if let Some(value) = group(&CONDITION_IS, clause) {
         put("health.condition", tidy(value, ValueType::Text), out);
     } else if let Some(value) = group(&MEDICATION, clause).filter(|_| !is_fleeting(clause) || IS_BEGUN.is_match(clause))
     {
