@@ -12,7 +12,7 @@ use async_compression::tokio::bufread::{GzipDecoder, ZlibDecoder};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyStream;
 use hyper::body::Incoming;
@@ -148,6 +148,10 @@ impl UpstreamBody {
         };
         if matches!(inner, Inner::Decoded(_)) {
             headers.remove(CONTENT_ENCODING);
+            headers.remove(CONTENT_LENGTH);
+        }
+        // Of two lengths the chunks' holds (RFC 9112, section 6.3).
+        if headers.contains_key(TRANSFER_ENCODING) {
             headers.remove(CONTENT_LENGTH);
         }
         Self::with(inner, limits)

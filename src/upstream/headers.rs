@@ -1,8 +1,9 @@
 //! What may pass in either direction: allow lists, so that what we do not know stays where it is.
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_TYPE,
-    HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+    CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, USER_AGENT,
 };
 
 use super::provider::Provider;
@@ -30,6 +31,12 @@ const UP_WITH_CLIENT_KEY: [HeaderName; 2] =
 /// Reply headers that the client may see.
 const DOWN: [HeaderName; 6] =
     [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_DISPOSITION, RETRY_AFTER];
+
+/// What a request that is passed through may say besides: of which version, and which part of it.
+const UP_PASSING: [HeaderName; 4] = [RANGE, IF_RANGE, IF_NONE_MATCH, IF_MODIFIED_SINCE];
+
+/// What its answer may say besides: which part of what it is, and where it is instead.
+const DOWN_PASSING: [HeaderName; 5] = [CONTENT_RANGE, ACCEPT_RANGES, ETAG, LAST_MODIFIED, LOCATION];
 
 /// Prefixes of reply headers that the client may see.
 const DOWN_PREFIXES: [&str; 4] = ["openai-", "anthropic-", "x-ratelimit-", "retry-after"];
@@ -94,6 +101,26 @@ pub(super) fn downward(upstream: &HeaderMap) -> HeaderMap {
         out.insert(UPSTREAM_REQUEST_ID, id.clone());
     }
     out
+}
+
+/// Adds to the headers of an upstream request what one that is passed through may say besides.
+pub(super) fn add_passing(client: &HeaderMap, sent: &mut HeaderMap) {
+    copy(&UP_PASSING, client, sent);
+}
+
+/// The reply headers that the client may see of what is passed through.
+pub(super) fn downward_passing(upstream: &HeaderMap) -> HeaderMap {
+    let mut out = downward(upstream);
+    copy(&DOWN_PASSING, upstream, &mut out);
+    out
+}
+
+fn copy(names: &[HeaderName], from: &HeaderMap, to: &mut HeaderMap) {
+    for name in names {
+        if let Some(value) = from.get(name) {
+            to.insert(name.clone(), value.clone());
+        }
+    }
 }
 
 #[cfg(test)]

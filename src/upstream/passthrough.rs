@@ -11,7 +11,7 @@ use http_body_util::{LengthLimitError, Limited};
 
 use super::attempt::{self, AttemptError};
 use super::body::{BodyLimits, UpstreamBody};
-use super::headers::downward;
+use super::headers::{add_passing, downward_passing};
 use super::plan::Routes;
 use super::route::Timeouts;
 use crate::base::{ErrorKind, GatewayError};
@@ -24,6 +24,10 @@ pub struct Passthrough {
     timeouts: Timeouts,
     max_body_bytes: usize,
 }
+
+/// Methods that are passed on. `CONNECT` and `TRACE` speak to proxies.
+const PASSED: [Method; 7] =
+    [Method::GET, Method::HEAD, Method::OPTIONS, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 
 impl Passthrough {
     /// Passes to the default provider of `routes`, bodies of at most `max_body_bytes`.
@@ -71,6 +75,12 @@ impl Passthrough {
             )
         };
         let path = request.uri().path();
+        if !PASSED.contains(request.method()) {
+            return Err(GatewayError::new(
+                ErrorKind::MethodNotAllowed,
+                format!("{path} takes no {}", request.method()),
+            ));
+        }
         let provider = self.routes.default_provider().ok_or_else(not_found)?;
         let listing = request.method() == Method::GET && self.lists_models(principal, path);
         if !listing && !Self::allows(principal, credential, path) {
@@ -89,6 +99,7 @@ impl Passthrough {
         if let Some(length) = request.headers().get(http::header::CONTENT_LENGTH) {
             headers.insert(http::header::CONTENT_LENGTH, length.clone());
         }
+        add_passing(request.headers(), &mut headers);
         let method = request.method().clone();
         let body = request.into_body();
         let over = Arc::new(AtomicBool::new(false));
@@ -101,7 +112,7 @@ impl Passthrough {
         let answer = attempt::send(provider, method, url, headers, body, self.timeouts.header, limits).await;
         let mut answer =
             answer.map_err(|error| if over.load(Ordering::Relaxed) { too_large() } else { unanswered(&error) })?;
-        *answer.headers_mut() = downward(answer.headers());
+        *answer.headers_mut() = downward_passing(answer.headers());
         Ok(attempt::masked(provider, credential, answer).await)
     }
 }

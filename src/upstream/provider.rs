@@ -186,7 +186,7 @@ impl Provider {
         let mut url = self.base.clone();
         let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
         // Appended as text, not joined: `..` or `//host` in a client's path must not leave the base.
-        if path.split('/').any(|segment| matches!(segment, ".." | "." | "%2e%2e" | "%2E%2E")) {
+        if climbs(path) {
             return None;
         }
         url.set_path(&format!("{}{path}", self.base.path()));
@@ -338,4 +338,14 @@ pub(super) fn is_loopback(url: &Url) -> bool {
         Some(host) => host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()),
         None => false,
     }
+}
+
+/// Whether a part of a path is `.` or `..`, however it is written: URLs know each dot by its escape too, and `\` as a slash, and who serves
+/// a path may read escaped slashes as such.
+fn climbs(path: &str) -> bool {
+    let mut plain = path.replace('\\', "/");
+    if plain.contains('%') {
+        plain = plain.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    }
+    plain.split('/').any(|part| matches!(part, "." | ".."))
 }

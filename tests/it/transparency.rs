@@ -138,8 +138,26 @@ async fn a_path_that_the_key_may_pass_through_arrives_as_it_is_and_any_other_is_
     assert_eq!(sent.body, body);
     assert_eq!(got.json()["path"], "/v1/audio/speech", "the reply is upstream's own");
     let before = stack.upstream().accepted();
-    for path in ["/v1/files", "/v1/audiobooks", "/v1/audio/../files", "/v1/audio/%2e%2e/files", "/v1/responses"] {
+    for path in [
+        "/v1/files",
+        "/v1/audiobooks",
+        "/v1/audio/../files",
+        "/v1/audio/%2e%2e/files",
+        // A URL takes these for the same, and some servers the last ones.
+        "/v1/audio/.%2e/files",
+        "/v1/audio/%2E./files",
+        "/v1/audio/%2e%2E/files",
+        "/v1/audio/..\\files",
+        "/v1/audio/x/.%2E/.\\..\\..\\etc",
+        "/v1/audio/..%2ffiles",
+        "/v1/audio/x%5c%2e.%5C..%2ffiles",
+        "/v1/models/.%2e/files",
+        "/v1/responses",
+    ] {
         stack.ask("GET", path).send().await.must_be_error(404);
+    }
+    for method in ["CONNECT", "TRACE"] {
+        stack.ask(method, "/v1/audio/speech").send().await.must_be_error(405);
     }
     assert_eq!(stack.upstream().accepted(), before, "upstream was asked");
 }
