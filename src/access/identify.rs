@@ -17,15 +17,24 @@ const MEMORY: HeaderName = HeaderName::from_static("x-backstory-memory");
 /// Longest subject or namespace, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
+/// What a body says at a place where it names its subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BodyName<'a> {
+    /// A text.
+    Text(Cow<'a, str>),
+    /// Something that is no text: a number, or half of a surrogate pair.
+    Unreadable,
+}
+
 /// Where a body names its subject, by source.
 pub trait BodyNames {
-    /// Returns what the body says at `source`.
-    fn name(&self, source: SubjectSource) -> Option<Cow<'_, str>>;
+    /// Returns what the body says at `source`; `None` where it says nothing, or `null`.
+    fn name(&self, source: SubjectSource) -> Option<BodyName<'_>>;
 }
 
 /// No body, or one that names nobody.
 impl BodyNames for () {
-    fn name(&self, _: SubjectSource) -> Option<Cow<'_, str>> {
+    fn name(&self, _: SubjectSource) -> Option<BodyName<'_>> {
         None
     }
 }
@@ -103,8 +112,12 @@ fn subject(principal: &Principal, headers: &HeaderMap, body: &dyn BodyNames) -> 
     for source in &rule.from {
         let found = match source {
             SubjectSource::Header => named.map(Cow::Borrowed),
-            // An unusable name in a body is no name: it was not written for us.
-            source => body.name(*source).filter(|name| is_usable(name)),
+            source => match body.name(*source) {
+                Some(BodyName::Text(name)) if is_usable(&name) => Some(name),
+                None => None,
+                // It was not written for us, so it is no mistake; but the default is for those who name nobody.
+                Some(_) => return Ok(None),
+            },
         };
         if let Some(name) = found.filter(|name| !name.is_empty()) {
             return Ok(Some((Arc::from(name.as_ref()), Some(*source))));
@@ -196,8 +209,8 @@ mod tests {
     struct Body(&'static [(SubjectSource, &'static str)]);
 
     impl BodyNames for Body {
-        fn name(&self, source: SubjectSource) -> Option<Cow<'_, str>> {
-            self.0.iter().find(|(s, _)| *s == source).map(|(_, name)| Cow::Borrowed(*name))
+        fn name(&self, source: SubjectSource) -> Option<BodyName<'_>> {
+            self.0.iter().find(|(s, _)| *s == source).map(|(_, name)| BodyName::Text(Cow::Borrowed(*name)))
         }
     }
 
@@ -279,12 +292,15 @@ mod tests {
     }
 
     #[test]
-    fn malformed_names_are_refused_in_headers_and_ignored_in_bodies() {
+    fn malformed_names_are_refused_in_headers_and_nobody_in_bodies() {
         let long = "x".repeat(MAX_NAME_BYTES + 1);
         assert_eq!(
             identify(&principal(), &headers(&[("x-backstory-user", &long)]), &()).unwrap_err().kind,
             ErrorKind::BadRequest
         );
-        assert_eq!(subject_of(&principal(), &[], &Body(&[(SubjectSource::User, "a\nb")])), None);
+        let mut p = principal();
+        p.subject.default = Some("shared".into());
+        assert_eq!(subject_of(&p, &[], &Body(&[(SubjectSource::User, "a\nb")])), None);
+        assert_eq!(subject_of(&p, &[], &Body(&[(SubjectSource::User, "")])).as_deref(), Some("shared"));
     }
 }

@@ -14,7 +14,7 @@ mod subjects;
 #[cfg(test)]
 mod testing;
 
-pub use identify::{BodyNames, identify};
+pub use identify::{BodyName, BodyNames, identify};
 pub use keys::{ClientMode, Keys, VirtualKeys, fingerprint};
 pub use limits::{Accounts, Asking, LimitRules, LimitTable, Need, Running, Spent, Standing, Taken, keep_budgets};
 pub use stored::{KEY_STALENESS, ReadKey, StoredKeys};

@@ -9,7 +9,7 @@ use super::stage::Stage;
 use super::upload::{Patience, read_body};
 use crate::base::{ErrorKind, GatewayError};
 use crate::exchange::{Authenticated, Decoded, Embeddings, Kind, Payload};
-use crate::wire::{ChatRequest, DecodeError, Span, decode_lossy, scan};
+use crate::wire::{self, ChatRequest, DecodeError, Span, decode_lossy, scan};
 
 /// Bodies from this size on are parsed off the async threads, in bytes: parsing runs at about 1 GB/s.
 const PARSE_INLINE_BYTES: usize = 512 * 1024;
@@ -70,7 +70,7 @@ fn parse(kind: Kind, body: Bytes) -> Result<Payload, GatewayError> {
 
 fn parse_embeddings(body: Bytes) -> Result<Embeddings, DecodeError> {
     let text = std::str::from_utf8(&body).map_err(|e| DecodeError::Utf8(e.valid_up_to()))?;
-    scan::validate(text).map_err(|e| DecodeError::Json(e.to_string()))?;
+    wire::check(text)?;
     let fault = |problem| DecodeError::Member { param: "model".to_owned(), problem };
     let model_spans: Vec<Span> =
         scan::members(text, Span::new(0, text.len())).filter(|m| m.key.of(text) == "model").map(|m| m.value).collect();

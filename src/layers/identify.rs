@@ -6,11 +6,11 @@ use std::sync::Arc;
 use http::HeaderName;
 
 use super::stage::Stage;
-use crate::access::{BodyNames, Subjects, identify};
+use crate::access::{BodyName, BodyNames, Subjects, identify};
 use crate::base::{ErrorKind, GatewayError};
 use crate::context::{Policies, Profile};
 use crate::exchange::{Call, Decoded, Identity, Payload, Principal, Progress, SubjectSource, Switch};
-use crate::wire::{Role, without_session};
+use crate::wire::{Role, decode, without_session};
 
 const BUDGET: HeaderName = HeaderName::from_static("x-backstory-budget");
 
@@ -95,14 +95,17 @@ impl Identify {
 }
 
 impl BodyNames for Payload {
-    fn name(&self, source: SubjectSource) -> Option<Cow<'_, str>> {
+    fn name(&self, source: SubjectSource) -> Option<BodyName<'_>> {
         let request = self.chat()?;
-        let named = match source {
+        let said = match source {
             SubjectSource::Header => None,
-            SubjectSource::MetadataUserId => request.get_nested_string("metadata", "user_id"),
-            SubjectSource::SafetyIdentifier => request.get_string("safety_identifier"),
-            SubjectSource::User => request.get_string("user"),
-        }?;
-        Some(without_session(&named).map_or(named, Cow::Owned))
+            SubjectSource::MetadataUserId => request.get_nested("metadata", "user_id"),
+            SubjectSource::SafetyIdentifier => request.get("safety_identifier"),
+            SubjectSource::User => request.get("user"),
+        };
+        let said = said.filter(|literal| *literal != "null")?;
+        // To the letter: names that differ in what no text can hold are those of different people.
+        let Some(name) = decode(said) else { return Some(BodyName::Unreadable) };
+        Some(BodyName::Text(without_session(&name).map_or(name, Cow::Owned)))
     }
 }

@@ -25,6 +25,9 @@ pub enum DecodeError {
     /// The body is not JSON; the text names line and column.
     #[error("the body is not valid JSON: {0}")]
     Json(String),
+    /// A letter is escaped where a name stands; the text is the beginning of what is written there.
+    #[error("`{0}` must be written without escaping its letters")]
+    Spelling(String),
     /// The body is JSON but no object.
     #[error("the body must be a JSON object")]
     NotAnObject,
@@ -58,6 +61,17 @@ pub(super) struct View {
     pub(super) messages: Vec<Message>,
 }
 
+/// Checks that a body is JSON whose names are written as this program reads them.
+///
+/// # Errors
+/// It is not.
+pub fn check(text: &str) -> Result<(), DecodeError> {
+    match scan::validate_sent(text).map_err(|e| DecodeError::Json(e.to_string()))? {
+        Some(odd) => Err(DecodeError::Spelling(odd.of(text).chars().take(64).collect())),
+        None => Ok(()),
+    }
+}
+
 /// A body is a slice of the connection's read buffer, which is kept with it and may be much larger. Smaller ones than this, in bytes, are
 /// copied, to let go of it.
 const COPIED_BELOW: usize = 16 * 1024;
@@ -80,7 +94,7 @@ impl ChatRequest {
         // Checked once, and kept as text.
         let owned = ByteString::try_from(body).map_err(|e| DecodeError::Utf8(e.valid_up_to()))?;
         let text: &str = &owned;
-        scan::validate(text).map_err(|e| DecodeError::Json(e.to_string()))?;
+        check(text)?;
         let whole = Span::new(0, text.len());
         if !text.trim_start_matches([' ', '\n', '\r', '\t']).starts_with('{') {
             return Err(DecodeError::NotAnObject);
@@ -202,12 +216,11 @@ impl ChatRequest {
         max_output_of(|name| self.get_u64(name))
     }
 
-    /// Returns a string member of an object member, as in `metadata.user_id`.
+    /// Returns the JSON text of a member of an object member, as in `metadata.user_id`.
     #[must_use]
-    pub fn get_nested_string(&self, outer: &str, inner: &str) -> Option<Cow<'_, str>> {
+    pub fn get_nested(&self, outer: &str, inner: &str) -> Option<&str> {
         let text = self.text();
-        let span = scan::member(text, self.get_span(outer)?, inner)?;
-        Some(span.of(text)).filter(|v| v.starts_with('"')).map(decode_lossy)
+        scan::member(text, self.get_span(outer)?, inner).map(|span| span.of(text))
     }
 
     /// What the client said of `stream_options.include_usage`, if anything.
@@ -372,7 +385,7 @@ mod tests {
         assert_eq!(request.message_text(&request.messages()[1]), "hi\nthere");
         assert!(request.messages()[2].calls_tools());
         assert_eq!(request.newest_user(), Some(1));
-        assert_eq!(request.get_nested_string("metadata", "user_id").as_deref(), Some("u1"));
+        assert_eq!(request.get_nested("metadata", "user_id"), Some("\"u1\""));
         assert_eq!(request.get_u64("max_tokens"), Some(10));
         assert!(request.parts(&request.messages()[1]).last().unwrap().cache_control);
     }

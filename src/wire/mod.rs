@@ -28,7 +28,7 @@ pub mod translate;
 mod usage;
 mod valid;
 
-pub use chat::{ChatRequest, DecodeError};
+pub use chat::{ChatRequest, DecodeError, check};
 pub use delta::{Accumulator, ChoiceReply, MAX_REPLY_BYTES, Reply, Seen, ToolCall};
 pub use dialect::Dialect;
 pub use fault::{UpstreamError, upstream_error};
@@ -39,5 +39,5 @@ pub use relay::{FirstEvent, JsonRelay, RelayOptions, StreamEnd, StreamRelay, Ver
 pub use responses::Kept;
 pub use scan::Span;
 pub use session::without_session;
-pub use text::{decode_lossy, encode_string};
+pub use text::{decode, decode_lossy, encode_string};
 pub use usage::Usage;

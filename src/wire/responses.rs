@@ -109,7 +109,10 @@ impl ChatRequest {
         }
         let filled = |id: &Cow<'_, str>| !id.is_empty();
         let response = self.get_string("previous_response_id").filter(filled).map(Kept::Response);
-        let conversation = || self.get_string("conversation").or_else(|| self.get_nested_string("conversation", "id"));
+        let conversation = || {
+            self.get_string("conversation")
+                .or_else(|| self.get_nested("conversation", "id").filter(|id| id.starts_with('"')).map(decode_lossy))
+        };
         response.or_else(|| conversation().filter(filled).map(Kept::Conversation))
     }
 

@@ -78,6 +78,18 @@ pub fn validate(text: &str) -> Result<(), serde_json::Error> {
     serde_json::from_str::<IgnoredAny>(text).map(|_| ())
 }
 
+/// The same for what a client sends. Returns what is spelled oddly in it, as [`valid::checked`] says: its reader may take `mod\u0065l` for
+/// `model`, which this scanner, for which a name is what is written, does not.
+///
+/// # Errors
+/// As [`validate`].
+pub fn validate_sent(text: &str) -> Result<Option<Span>, serde_json::Error> {
+    match valid::checked(text) {
+        Some(odd) => Ok(odd),
+        None => serde_json::from_str::<IgnoredAny>(text).map(|_| None),
+    }
+}
+
 /// Returns the members of the object under `span`, in order, repeated keys included; none when it is not an object.
 #[must_use]
 pub fn members(text: &str, span: Span) -> Members<'_> {

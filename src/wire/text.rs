@@ -24,6 +24,16 @@ pub fn decode_lossy(literal: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same to the letter: `None` for what is no string, or no text.
+#[must_use]
+pub fn decode(literal: &str) -> Option<Cow<'_, str>> {
+    let inner = literal.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(literal).ok().map(Cow::Owned)
+}
+
 /// Decodes the escape whose backslash was just read; returns what follows it.
 fn decode_escape<'a>(rest: &'a str, out: &mut String) -> &'a str {
     let Some(kind) = rest.chars().next() else {

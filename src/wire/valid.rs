@@ -2,29 +2,113 @@
 
 use memchr::memchr2;
 
+use super::scan::Span;
+use super::text::decode_lossy;
+
+/// Words that decide on what a request may do, is counted as or is about.
+const READ: [&str; 64] = [
+    "arguments",
+    "assistant",
+    "call_id",
+    "computer_call_output",
+    "content",
+    "conversation",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "data",
+    "description",
+    "developer",
+    "document",
+    "effort",
+    "file",
+    "function",
+    "function_call",
+    "function_call_output",
+    "functions",
+    "id",
+    "image",
+    "image_url",
+    "include_usage",
+    "input",
+    "input_audio",
+    "input_file",
+    "input_image",
+    "input_text",
+    "instructions",
+    "item_reference",
+    "json_schema",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
+    "message",
+    "messages",
+    "metadata",
+    "model",
+    "name",
+    "output",
+    "output_text",
+    "parameters",
+    "previous_response_id",
+    "prompt",
+    "reasoning",
+    "redacted_thinking",
+    "refusal",
+    "response_format",
+    "role",
+    "safety_identifier",
+    "schema",
+    "source",
+    "stream",
+    "stream_options",
+    "system",
+    "text",
+    "thinking",
+    "tool",
+    "tool_call_id",
+    "tool_calls",
+    "tool_result",
+    "tool_use",
+    "tools",
+    "type",
+    "user_id",
+];
+
 /// Whether `text` is one JSON value and nothing else. Nothing recurses, so depth is not limited.
 pub(super) fn is_json(text: &str) -> bool {
-    Checker { bytes: text.as_bytes(), at: 0 }.whole().is_some()
+    checked(text).is_some()
+}
+
+/// `None` where `text` is not one JSON value and nothing else; else the first word in it that somebody goes by and that is spelled oddly, a
+/// letter, a digit or an underscore of it escaped: the name of a member of the outermost object, one of [`READ`], or a value of `type` and
+/// `role` that is one of them.
+pub(super) fn checked(text: &str) -> Option<Option<Span>> {
+    let mut checker = Checker { bytes: text.as_bytes(), at: 0, names: false, odd: None };
+    checker.whole()?;
+    Some(checker.odd)
 }
 
 struct Checker<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Whether the value that comes next says what its object is.
+    names: bool,
+    odd: Option<Span>,
 }
 
 /// All steps return `None` where the text is not JSON.
-impl Checker<'_> {
+impl<'a> Checker<'a> {
     fn whole(&mut self) -> Option<()> {
         // What is open: `true` for an object.
         let mut open: Vec<bool> = Vec::new();
         loop {
             self.space();
+            let names = std::mem::take(&mut self.names);
             match self.next()? {
                 b'{' => {
                     self.space();
                     if !self.takes(b'}') {
                         open.push(true);
-                        self.key()?;
+                        self.key(open.len())?;
                         continue;
                     }
                 }
@@ -35,7 +119,12 @@ impl Checker<'_> {
                         continue;
                     }
                 }
-                b'"' => self.string()?,
+                b'"' => {
+                    let (value, odd) = self.string()?;
+                    if odd && names {
+                        self.note(value, |word| READ.contains(&word));
+                    }
+                }
                 b't' => self.word(b"rue")?,
                 b'f' => self.word(b"alse")?,
                 b'n' => self.word(b"ull")?,
@@ -54,7 +143,7 @@ impl Checker<'_> {
                 match (self.next()?, is_object) {
                     (b',', true) => {
                         self.space();
-                        self.key()?;
+                        self.key(open.len())?;
                         break;
                     }
                     (b',', false) => break,
@@ -93,18 +182,32 @@ impl Checker<'_> {
         found.then_some(())
     }
 
-    /// A key with its colon.
-    fn key(&mut self) -> Option<()> {
+    /// A key of an object in so many others, with its colon.
+    fn key(&mut self, depth: usize) -> Option<()> {
         if !self.takes(b'"') {
             return None;
         }
-        self.string()?;
+        let (name, odd) = self.string()?;
+        if odd {
+            self.note(name, |word| depth == 1 || READ.contains(&word));
+        }
+        self.names = matches!(name, b"type" | b"role");
         self.space();
         self.takes(b':').then_some(())
     }
 
-    /// What follows the opening quote.
-    fn string(&mut self) -> Option<()> {
+    /// Notes a word that has just been read and is spelled oddly, where it matters.
+    fn note(&mut self, word: &[u8], matters: impl Fn(&str) -> bool) {
+        let span = Span::new(self.at - 1 - word.len(), self.at - 1);
+        let literal = format!("\"{}\"", String::from_utf8_lossy(word));
+        if self.odd.is_none() && matters(&decode_lossy(&literal)) {
+            self.odd = Some(span);
+        }
+    }
+
+    /// What follows the opening quote, as it is written, and whether a letter of it is escaped.
+    fn string(&mut self) -> Option<(&'a [u8], bool)> {
+        let (bytes, start, mut odd) = (self.bytes, self.at, false);
         loop {
             let rest = &self.bytes[self.at..];
             let plain = memchr2(b'"', b'\\', rest)?;
@@ -114,7 +217,7 @@ impl Checker<'_> {
             }
             self.at += plain + 1;
             if rest[plain] == b'"' {
-                return Some(());
+                return Some((&bytes[start..self.at - 1], odd));
             }
             match self.next()? {
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
@@ -122,6 +225,7 @@ impl Checker<'_> {
                     let digits = self.bytes.get(self.at..self.at + 4)?;
                     self.at += 4;
                     digits.iter().all(u8::is_ascii_hexdigit).then_some(())?;
+                    odd |= is_word(digits);
                 }
                 _ => return None,
             }
@@ -158,6 +262,12 @@ impl Checker<'_> {
     }
 }
 
+/// Whether four digits of an escape stand for a letter, a digit or an underscore of ASCII, which no writer of JSON escapes.
+fn is_word(digits: &[u8]) -> bool {
+    let unit = std::str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    unit.is_some_and(|unit| unit.is_ascii_alphanumeric() || unit == b'_')
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -167,6 +277,28 @@ mod tests {
 
     fn parses(text: &str) -> bool {
         serde_json::from_str::<IgnoredAny>(text).is_ok()
+    }
+
+    #[test]
+    fn letters_that_are_escaped_where_a_name_stands_are_told() {
+        let odd = |text: &'static str| checked(text).unwrap().map(|span| span.of(text));
+        assert_eq!(odd(r#"{"a":1,"mod\u0065l":2}"#), Some(r"mod\u0065l"));
+        assert_eq!(odd(r#"{"x_\u0061":{}}"#), Some(r"x_\u0061"), "rules may name any member of the outermost object");
+        assert_eq!(odd(r#"{"messages":[{"a":[],"cont\u0065nt":1}]}"#), Some(r"cont\u0065nt"));
+        assert_eq!(odd(r#"{"type":"item\u005freference"}"#), Some(r"item\u005freference"));
+        assert_eq!(odd(r#"{"x":{"type":1},"role" : "syst\u0065m"}"#), Some(r"syst\u0065m"));
+        // What is no letter is escaped by some; values say what they like, and so do members that nobody reads.
+        for text in [
+            r#"{"a\u00e9\u002fb\n":1}"#,
+            r#"{"a\\u0065":1}"#,
+            r#"{"content":"\u0065"}"#,
+            r#"{"type":["t\u0065xt"]}"#,
+            r#"[{"type":"a"},"t\u0065xt"]"#,
+            r#"{"a":{"\u0041":1}}"#,
+            r#"{"type":"\u0041"}"#,
+        ] {
+            assert_eq!(odd(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -324,3 +324,25 @@ async fn what_is_no_http_is_refused_and_does_no_harm() {
     assert_eq!(stack.upstream().accepted(), 0);
     stack.chat(hello()).send().await.must_be(200);
 }
+
+// What a reader of JSON takes for `model` or `messages` passes no list, budget or wall because it is spelled otherwise.
+#[tokio::test]
+async fn names_with_escaped_letters_are_refused_before_they_can_mean_something_else_upstream() {
+    let stack = Stack::new(Script::Model).await;
+    let hi = r#"[{"role":"user","content":"hi"}]"#;
+    for body in [
+        format!(r#"{{"model":"mock","mod\u0065l":"other","messages":{hi}}}"#),
+        format!(r#"{{"mod\u0065l":"mock","messages":{hi}}}"#),
+        format!(r#"{{"model":"mock","messages":{hi},"messa\u0067es":{hi}}}"#),
+        r#"{"model":"mock","messages":[{"role":"user","content":"hi","cont\u0065nt":"a lot"}]}"#.to_owned(),
+        r#"{"model":"mock","messages":[{"role":"syst\u0065m","content":"hi"}]}"#.to_owned(),
+    ] {
+        let error = stack.chat(body).user("ann").send().await.must_be_error(400);
+        assert!(error["message"].as_str().unwrap().contains("without escaping its letters"), "{error}");
+    }
+    let ask = stack.ask("POST", "/v1/embeddings").header("content-type", "application/json");
+    ask.body(r#"{"model":"mock","mod\u0065l":"other","input":"a"}"#).send().await.must_be_error(400);
+    let ask = stack.ask("POST", "/v1/responses").header("content-type", "application/json");
+    ask.body(r#"{"model":"mock","input":"a","previous_response_i\u0064":"resp_1"}"#).send().await.must_be_error(400);
+    assert_eq!(stack.upstream().accepted(), 0, "upstream was asked");
+}

@@ -264,3 +264,20 @@ async fn neither_prompts_nor_memories_nor_keys_are_in_the_log_or_the_metrics() {
         assert!(!log::contains(canary), "{canary} in the log");
     }
 }
+
+// A name that cannot be one is somebody's all the same: it shares no memory with others, nor with those who name nobody.
+#[tokio::test]
+async fn a_name_in_the_body_that_cannot_be_one_has_no_memory() {
+    let stack = Stack::of(Script::Model).with("").start().await;
+    let asking = |user: &str| {
+        let said = "I am allergic to peanuts.";
+        format!(r#"{{"model":"mock","user":{user},"messages":[{{"role":"user","content":"{said}"}}]}}"#)
+    };
+    let long = format!("\"{}\"", "u".repeat(257));
+    for user in [r#""\ud800""#, r#""\udfff""#, "42", "{}", "[\"ann\"]", r#""a\nb""#, &long] {
+        let got = stack.chat(asking(user)).send().await.must_be(200);
+        assert_eq!(got.header("x-backstory-memory"), "skipped; reason=no-subject", "{user}");
+    }
+    let got = stack.chat(asking(r#""ann""#)).send().await.must_be(200);
+    assert!(!got.header("x-backstory-memory").contains("no-subject"));
+}
