@@ -30,7 +30,7 @@ use crate::exchange::{Call, MemoryOutcome, Recall, Recalled, Routed};
 use crate::jobs::Committed;
 use crate::states::States;
 use crate::store::{StateKey, TurnState};
-use crate::telemetry::{Metrics, PromptPart, PromptTurn};
+use crate::telemetry::{self, Metrics, PromptPart, PromptTurn, Route};
 use crate::tokens::Counter;
 use crate::upstream::{Learned, Reported, UpstreamBody};
 use crate::wire::{ChatRequest, Reply, Usage, Verdict};
@@ -55,6 +55,8 @@ impl Record {
 
 /// Settings of [`Record`], shared by all requests.
 pub struct RecordSettings {
+    /// What requests are counted under.
+    pub route: Route,
     /// Conversation states, for the next request of a tool loop.
     pub states: Arc<States>,
     /// On which is written what must not be waited for.
@@ -201,6 +203,9 @@ impl Outcome {
         let figures = Figures::of(&self.call, course, &self.shared.counter);
         taken.settle(figures.spent());
         figures.count(&self.shared.metrics);
+        if let Some(ended) = ended(course) {
+            self.shared.metrics.requests.inc(self.shared.route, ended);
+        }
         figures.end_span(&self.call, course, &self.shared.metrics);
         let past = Past { call: &self.call, recall: Some(&self.recall), course, now: Instant::now() };
         let used = self.shared.books.then(|| Box::new(books::row(&past, figures)));
@@ -331,6 +336,16 @@ impl Outcome {
     /// Whether the end of this exchange goes into the outbox with something to learn from.
     fn records(&self) -> bool {
         self.call.identity.memory.write && self.reservation.as_ref().is_some_and(|r| r.slot.is_some())
+    }
+}
+
+/// What a request is counted as; `None` for what was refused, which `Respond` counts.
+fn ended(course: Course<'_>) -> Option<telemetry::Outcome> {
+    match course {
+        Course::Reply(ending) if ending.is_complete() => Some(telemetry::Outcome::Ok),
+        Course::Reply(ending) if !ending.client_left => Some(telemetry::Outcome::Cut),
+        Course::Reply(_) | Course::Gone => Some(telemetry::Outcome::ClientGone),
+        Course::Unanswered(_) | Course::Error(_) => None,
     }
 }
 

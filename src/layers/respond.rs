@@ -35,7 +35,7 @@ pub struct Arrived<B> {
     pub http: http::Request<B>,
 }
 
-/// Names each request, turns errors into the envelope of its dialect, counts replies.
+/// Names each request, turns errors into the envelope of its dialect, counts what is refused.
 #[derive(Clone)]
 pub struct Respond(Arc<Shared>);
 
@@ -123,7 +123,10 @@ where
                     Err(error) => respond_in(shared.dialect, &error, stamp.id),
                 };
                 name_request(shared.dialect, reply.headers_mut(), stamp.id);
-                shared.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
+                // What begins well is counted when it has ended, by `Record`.
+                if reply.status() != StatusCode::OK {
+                    shared.metrics.requests.inc(route, Outcome::of_status(reply.status().as_u16()));
+                }
                 Ok(spanned(span, reply, BodyExt::boxed_unsync))
             }
             .instrument(spans),

@@ -84,6 +84,7 @@ where
         .layer(stages)
         // Below everything that refuses, so that each request it sees has an outcome; it sees every byte of the reply.
         .layer(Record::new(RecordSettings {
+            route,
             states: Arc::clone(&app.states),
             tasks: app.tracker.clone(),
             trails: Arc::clone(&app.trails),

@@ -1,6 +1,7 @@
 //! Clients that leave, thousands of them: nothing of them stays.
 
 use backstory::mock::{End, Raw, Script};
+use backstory::telemetry::{Outcome, Route};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -168,6 +169,7 @@ async fn clients_that_leave_leave_no_permit_connection_task_or_reservation_behin
     let left: u64 = got.header("x-ratelimit-remaining-tokens").parse().unwrap();
     let used = 1_000_000_000_000 - left;
     assert!(used < (WARM_UP + ABORTS) as u64 * 300, "{used} tokens");
+    assert!(stack.app.metrics.requests.get(Route::Chat, Outcome::ClientGone) > 0, "they are counted as such");
 }
 
 // 10,000 aborted streams leave no permit, connection, task or memory behind: `BACKSTORY_ABORTS=10000`, and the test alone in

@@ -271,6 +271,10 @@ async fn a_stream_cut_in_mid_answer_ends_with_an_error_event_and_without_done() 
         // A reset takes with it what was not read yet.
         let whole = pieces.concat();
         assert!(if end == End::Reset { whole.starts_with(before) } else { whole == before }, "{end:?}: {before}");
+        // The alert on broken streams (deploy/prometheus) sees it.
+        let counted = stack.app.metrics.render();
+        assert!(counted.contains(r#"backstory_requests_total{route="chat",outcome="cut"} 1"#), "{counted}");
+        assert!(!counted.contains(r#"backstory_requests_total{route="chat",outcome="2xx"} 1"#), "{counted}");
     }
 }
 
