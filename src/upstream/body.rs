@@ -44,7 +44,7 @@ pub enum UpstreamBodyError {
 /// Silence and length limits of one body. Zero = none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BodyLimits {
-    /// Until the first bytes.
+    /// Until it begins: comments, as some send while a model is not there yet, are no beginning.
     pub(super) first: Duration,
     /// Between bytes.
     pub(super) idle: Duration,
@@ -124,6 +124,8 @@ pub struct UpstreamBody {
     opened: Instant,
     last: Instant,
     begun: bool,
+    /// Whether the next byte begins a line, while only comments came.
+    at_line: bool,
     ended: bool,
     /// Armed when upstream is first found silent, and not moved at every frame: it looks at `last` when it fires.
     watch: Option<Pin<Box<Sleep>>>,
@@ -159,7 +161,17 @@ impl UpstreamBody {
 
     fn with(inner: Inner, limits: BodyLimits) -> Self {
         let now = Instant::now();
-        Self { front: VecDeque::new(), inner, limits, opened: now, last: now, begun: false, ended: false, watch: None }
+        Self {
+            front: VecDeque::new(),
+            inner,
+            limits,
+            opened: now,
+            last: now,
+            begun: false,
+            at_line: true,
+            ended: false,
+            watch: None,
+        }
     }
 
     /// A body of these bytes.
@@ -270,11 +282,11 @@ impl UpstreamBody {
             match polled {
                 Poll::Ready(Some(Ok(frame))) => {
                     self.last = Instant::now();
-                    self.begun = true;
                     // Trailers carry nothing that a client of this API reads.
                     if let Ok(data) = frame.into_data()
                         && !data.is_empty()
                     {
+                        self.begun = self.begun || self.begins(&data);
                         return Poll::Ready(Some(Ok(data)));
                     }
                 }
@@ -295,11 +307,23 @@ impl UpstreamBody {
         }
     }
 
+    /// Whether there is more in these bytes than comments of a stream and empty lines.
+    fn begins(&mut self, bytes: &[u8]) -> bool {
+        for line in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+            if self.at_line && !matches!(line[0], b':' | b'\n' | b'\r') {
+                return true;
+            }
+            self.at_line = line.ends_with(b"\n") || line.ends_with(b"\r");
+        }
+        false
+    }
+
     /// Ready when upstream has been silent, or talking, for too long.
     fn poll_watch(&mut self, cx: &mut Context<'_>) -> Poll<UpstreamBodyError> {
         loop {
-            let silence = if self.begun { self.limits.idle } else { self.limits.first };
-            let idle_at = (!silence.is_zero()).then(|| self.last + silence);
+            let (silence, since) =
+                if self.begun { (self.limits.idle, self.last) } else { (self.limits.first, self.opened) };
+            let idle_at = (!silence.is_zero()).then(|| since + silence);
             let total_at = (!self.limits.total.is_zero()).then(|| self.opened + self.limits.total);
             let Some(due) = idle_at.into_iter().chain(total_at).min() else {
                 return Poll::Pending;

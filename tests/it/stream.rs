@@ -348,6 +348,18 @@ async fn each_event_is_passed_on_before_the_next_one_comes() {
     assert_eq!(reply.read_until("\n\n").await, text("first"));
 }
 
+// OpenRouter's comments while a model is not there yet: they are no first token, however many come.
+#[tokio::test]
+async fn comments_of_upstream_are_no_beginning() {
+    let waiting = std::iter::repeat_n(": PROCESSING\n\n".to_owned(), 20);
+    let mut raw = Raw::stream(waiting.chain(healthy()));
+    raw.pieces[1..20].iter_mut().for_each(|(pause, _)| *pause = Duration::from_millis(100));
+    let limits = "[timeouts]\nfirst_token_ms = 500\nidle_ms = 60000";
+    let stack = Stack::of(Script::Raw(raw)).with(limits).start().await;
+    let got = stack.stream().await.must_be(200);
+    assert!(ends_with_an_error(&got).lines().all(|line| line.is_empty() || line.starts_with(':')), "{}", got.text());
+}
+
 // BerriAI/litellm#34819; theopenco/llmgateway#1541: proxies closed connections that were silent for long.
 #[tokio::test]
 async fn comments_keep_a_stream_alive_while_upstream_is_silent_after_its_header() {
