@@ -9,6 +9,9 @@ pub(super) const DIETS: &str = r"(?:vegan|vegetarian|pescatarian|pescetarian|fle
 /// What tells that "I have …" names a condition.
 pub(super) const CONDITIONS: &str = r"(?:diabetes|asthma|hypertension|high\sblood\spressure|low\sblood\spressure|arthritis|epilepsy|migraines?|depression|anxiety|adhd|add|autism|asperger'?s|crohn'?s|ibs|ibd|gerd|eczema|psoriasis|an(?:a)?emia|hypothyroidism|hyperthyroidism|insomnia|sleep\sapnea|lupus|fibromyalgia|endometriosis|pcos|glaucoma|tinnitus|dyslexia|ptsd|ocd|bipolar|parkinson'?s|multiple\ssclerosis|hiv|hepatitis|gout|scoliosis|osteoporosis|heart\s(?:condition|murmur|problem)|back\sproblem|pacemaker|kidney\s(?:stones|failure)|copd|vertigo|rosacea|narcolepsy|h(?:a)?emophilia|\w+itis|\w+emia|\w+osis|\w+\s(?:disease|disorder|syndrome|deficiency|intolerance)|cancer)";
 
+/// A condition with what qualifies it: "type 2 diabetes", "high blood pressure disorder".
+pub(super) const QUALIFIED: &str = r"(?:(?:chronic|severe|mild|type\s\d|type-\d|stage\s\w+|seasonal|bad|clinical|rheumatoid|ulcerative|generalized|social|high|low)\s)*CONDITIONS(?:\s(?:type\s\d|disease|disorder|syndrome))?";
+
 /// What may not be had for the sake of health or faith: "can't have" is said of all else, too.
 pub(super) const FOODS: &str = r"(?:dairy|lactose|milk|cheese|gluten|wheat|eggs?|nuts|peanuts|tree\snuts|almonds|shellfish|seafood|fish|soy|sesame|pork|beef|red\smeat|meat|alcohol|caffeine|coffee|sugar|salt|sodium|grapefruit|spicy\sfood|dairy\sproducts)";
 

@@ -15,7 +15,7 @@ use taste::{favourite, preference};
 
 use regex::Regex;
 
-use super::lists::{CONDITIONS, DIETS, FOODS, MEDICINES, RELATIVES, ROLES};
+use super::lists::{CONDITIONS, DIETS, FOODS, MEDICINES, QUALIFIED, RELATIVES, ROLES};
 use crate::memory::propose::standing::LANGUAGES;
 use crate::memory::propose::{Finding, captures};
 
@@ -29,6 +29,7 @@ fn compile(pattern: &str) -> Regex {
         .replace("ROLES", ROLES)
         .replace("DIETS", DIETS)
         .replace("FOODS", FOODS)
+        .replace("QUALIFIED", QUALIFIED)
         .replace("CONDITIONS", CONDITIONS)
         .replace("MEDICINES", MEDICINES)
         .replace("RELATIVES", RELATIVES)
