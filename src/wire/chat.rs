@@ -25,8 +25,8 @@ pub enum DecodeError {
     /// The body is not JSON; the text names line and column.
     #[error("the body is not valid JSON: {0}")]
     Json(String),
-    /// A letter is escaped where a name stands; the text is the beginning of what is written there.
-    #[error("`{0}` must be written without escaping its letters")]
+    /// A name has letters that are escaped, or capitals; the text is the beginning of it as it is written.
+    #[error("`{0}` must be written plainly: in small letters, none of them escaped")]
     Spelling(String),
     /// The body is JSON but no object.
     #[error("the body must be a JSON object")]

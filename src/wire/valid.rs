@@ -78,9 +78,25 @@ pub(super) fn is_json(text: &str) -> bool {
     checked(text).is_some()
 }
 
-/// `None` where `text` is not one JSON value and nothing else; else the first word in it that somebody goes by and that is spelled oddly, a
-/// letter, a digit or an underscore of it escaped: the name of a member of the outermost object, one of [`READ`], or a value of `type` and
-/// `role` that is one of them.
+/// The most telling of them, which must not be there in capitals beside themselves.
+const IN_SMALL_LETTERS: [&str; 11] = [
+    "content",
+    "conversation",
+    "input",
+    "instructions",
+    "max_tokens",
+    "messages",
+    "model",
+    "previous_response_id",
+    "role",
+    "stream",
+    "system",
+];
+
+/// `None` where `text` is not one JSON value and nothing else; else the first word in it that somebody goes by and that is spelled oddly.
+///
+/// That is a letter, a digit or an underscore that is escaped, in the name of a member of the outermost object, in one of [`READ`], or in a value
+/// of `type` and `role` that is one of them; or a capital in one of [`IN_SMALL_LETTERS`].
 pub(super) fn checked(text: &str) -> Option<Option<Span>> {
     let mut checker = Checker { bytes: text.as_bytes(), at: 0, names: false, odd: None };
     checker.whole()?;
@@ -190,6 +206,9 @@ impl<'a> Checker<'a> {
         let (name, odd) = self.string()?;
         if odd {
             self.note(name, |word| depth == 1 || READ.contains(&word));
+        } else if matches!(depth, 1 | 3) && name.iter().any(u8::is_ascii_uppercase) {
+            // Go's readers take `Model` for `model`, too. The third object is a message's; deeper ones are schemas, whose names are anybody's.
+            self.note(name, |word| IN_SMALL_LETTERS.iter().any(|small| small.eq_ignore_ascii_case(word)));
         }
         self.names = matches!(name, b"type" | b"role");
         self.space();
@@ -287,6 +306,8 @@ mod tests {
         assert_eq!(odd(r#"{"messages":[{"a":[],"cont\u0065nt":1}]}"#), Some(r"cont\u0065nt"));
         assert_eq!(odd(r#"{"type":"item\u005freference"}"#), Some(r"item\u005freference"));
         assert_eq!(odd(r#"{"x":{"type":1},"role" : "syst\u0065m"}"#), Some(r"syst\u0065m"));
+        assert_eq!(odd(r#"{"Model":1}"#), Some("Model"));
+        assert_eq!(odd(r#"{"messages":[{"CONTENT":1}]}"#), Some("CONTENT"));
         // What is no letter is escaped by some; values say what they like, and so do members that nobody reads.
         for text in [
             r#"{"a\u00e9\u002fb\n":1}"#,
@@ -296,6 +317,7 @@ mod tests {
             r#"[{"type":"a"},"t\u0065xt"]"#,
             r#"{"a":{"\u0041":1}}"#,
             r#"{"type":"\u0041"}"#,
+            r#"{"tools":[{"parameters":{"Role":1,"Model":1}}],"metadata":{"Model":1}}"#,
         ] {
             assert_eq!(odd(text), None, "{text}");
         }

@@ -336,9 +336,10 @@ async fn names_with_escaped_letters_are_refused_before_they_can_mean_something_e
         format!(r#"{{"model":"mock","messages":{hi},"messa\u0067es":{hi}}}"#),
         r#"{"model":"mock","messages":[{"role":"user","content":"hi","cont\u0065nt":"a lot"}]}"#.to_owned(),
         r#"{"model":"mock","messages":[{"role":"syst\u0065m","content":"hi"}]}"#.to_owned(),
+        format!(r#"{{"model":"mock","Model":"other","messages":{hi}}}"#),
     ] {
         let error = stack.chat(body).user("ann").send().await.must_be_error(400);
-        assert!(error["message"].as_str().unwrap().contains("without escaping its letters"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("must be written plainly"), "{error}");
     }
     let ask = stack.ask("POST", "/v1/embeddings").header("content-type", "application/json");
     ask.body(r#"{"model":"mock","mod\u0065l":"other","input":"a"}"#).send().await.must_be_error(400);
